@@ -1,0 +1,1 @@
+"""Artifact plane: what is on disk. It knows file names and durability, nothing of verdicts."""

@@ -1,0 +1,214 @@
+"""What the journal can say, one frozen record a kind. The order in a trial's life:
+
+proposed → (refused | begun → committed → launched → trained → scored → … → decided → settled)
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Union
+
+from pydantic import Field, TypeAdapter
+
+from harness.trial import (
+    Bar,
+    BudgetLeft,
+    Change,
+    DataFacts,
+    Environment,
+    EvaluationFault,
+    JobOutcome,
+    Measurement,
+    Noise,
+    Record,
+    Stop,
+    Verdict,
+    VersionedRecord,
+)
+
+
+class StudyStarted(VersionedRecord):
+    """The study's fixed facts."""
+
+    kind: Literal["study_started"] = "study_started"
+    tag: str
+    program: str
+    rules_digest: str
+    metric: str
+    direction: str
+    baseline_commit: str
+    branch: str
+    prepare_sha256: str
+    proposer: str
+    proposer_options: dict[str, str]
+    limits: dict[str, str | int | float | None]
+    environment: Environment
+    data: DataFacts
+
+
+class Resumed(Record):
+    """A harness took the study up again."""
+
+    kind: Literal["resumed"] = "resumed"
+    pid: int
+    limits: dict[str, str | int | float | None]
+
+
+class RulesChanged(Record):
+    """A valid edit of program.md, in force from the next trial on."""
+
+    kind: Literal["rules_changed"] = "rules_changed"
+    digest: str
+    diff: str
+
+
+class Warned(Record):
+    """Something the person should know; the study went on."""
+
+    kind: Literal["warned"] = "warned"
+    code: str
+    message: str
+
+
+class Proposed(Record):
+    """A proposal arrived and its text is stored."""
+
+    kind: Literal["proposed"] = "proposed"
+    proposal: int
+    stored_sha256: str
+    title: str
+    axis: str
+    edit: str
+    proposer: str
+
+
+class Refused(Record):
+    """The guard did not admit the proposal: no trial, no device time."""
+
+    kind: Literal["refused"] = "refused"
+    proposal: int
+    reason: str
+    detail: str
+    earlier: int | None = None
+
+
+class Begun(Record):
+    """A proposal was admitted and becomes trial number `trial` (0: the baseline)."""
+
+    kind: Literal["begun"] = "begun"
+    trial: int
+    proposal: int | None
+    parent: str
+    change: Change
+    title: str
+    axis: str
+    edit: str
+    proposer: str
+    folder: str
+
+
+class Committed(Record):
+    """The candidate exists as a commit under its own ref."""
+
+    kind: Literal["committed"] = "committed"
+    trial: int
+    commit: str
+    tree: str
+    ref: str
+
+
+class Launched(Record):
+    """A training job starts. Pid, start time and boot id name the process beyond reuse; `token` is the measurement's nonce."""
+
+    kind: Literal["launched"] = "launched"
+    trial: int
+    replicate: int
+    seed: int
+    token: str
+    pid: int
+    process_started: float
+    boot_id: str
+
+
+class Trained(Record):
+    """The job has ended and nothing of it is left alive."""
+
+    kind: Literal["trained"] = "trained"
+    trial: int
+    replicate: int
+    outcome: JobOutcome
+
+
+class Scored(Record):
+    """The evaluator's record, or why there is none."""
+
+    kind: Literal["scored"] = "scored"
+    trial: int
+    replicate: int
+    measurement: Measurement | None = None
+    fault: EvaluationFault | None = None
+
+
+class Interrupted(Record):
+    """The job was cut off by us or by the machine; never the idea's fault."""
+
+    kind: Literal["interrupted"] = "interrupted"
+    trial: int
+    replicate: int
+    reason: str
+    charged: bool = True
+
+
+class Decided(Record):
+    """The verdict, durable before the branch moves. `previous` is the branch's tip before it."""
+
+    kind: Literal["decided"] = "decided"
+    trial: int
+    verdict: Verdict
+    previous: str
+    noise: Noise | None
+    budget_left: BudgetLeft
+    rules_digest: str
+
+
+class Settled(Record):
+    """Branch and row are as decided."""
+
+    kind: Literal["settled"] = "settled"
+    trial: int
+
+
+class BarMoved(Record):
+    """The incumbent was measured again, so the bar rests on unselected readings."""
+
+    kind: Literal["bar_moved"] = "bar_moved"
+    trial: int
+    bar: Bar
+
+
+class Stopped(Record):
+    """The study ended or pauses; the reason, in a sentence, with the exit code."""
+
+    kind: Literal["stopped"] = "stopped"
+    stop: Stop
+
+
+Event = Annotated[
+    Union[  # noqa: UP007
+        StudyStarted, Resumed, RulesChanged, Warned, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Interrupted,
+        Decided, Settled, BarMoved, Stopped,
+    ],
+    Field(discriminator="kind"),
+]  # fmt: skip
+
+
+class Entry(Record):
+    """One line of the journal. `elapsed` counts active seconds of the study over all its harnesses, by a monotonic clock."""
+
+    seq: int
+    prev: str
+    at: str
+    elapsed: float
+    event: Event
+
+
+ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)

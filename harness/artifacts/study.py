@@ -1,0 +1,306 @@
+"""The study as the journal tells it: a fold over events, and a snapshot of that fold so that views need not replay a whole night.
+
+`Study.apply` is total and decides nothing. `rows` holds settled trials: all of them, or the last few when only the summary was asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from harness.artifacts import durable, journal
+from harness.artifacts.events import (
+    BarMoved,
+    Begun,
+    Committed,
+    Decided,
+    Entry,
+    Interrupted,
+    Launched,
+    Proposed,
+    Refused,
+    Resumed,
+    RulesChanged,
+    Scored,
+    Settled,
+    Stopped,
+    StudyStarted,
+    Trained,
+    Warned,
+)
+from harness.artifacts.journal import Position
+from harness.errors import StudyUnknown
+from harness.trial import FAILED, MEASURED, Bar, BudgetLeft, Change, JobEnd, Noise, Reading, Record, Status, Stop, Verdict
+
+LAST = 12
+
+
+class TrialRow(Record):
+    """Everything known of one trial."""
+
+    trial: int
+    proposal: int | None
+    parent: str
+    change: Change
+    title: str
+    axis: str
+    edit: str
+    proposer: str
+    folder: str
+    commit: str | None = None
+    tree: str | None = None
+    ref: str | None = None
+    readings: tuple[Reading, ...] = ()
+    interruptions: int = 0
+    verdict: Verdict | None = None
+    noise: Noise | None = None
+    budget_left: BudgetLeft | None = None
+    rules_digest: str = ""
+    previous: str | None = None
+    elapsed: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """Mean of the finite readings, or `None`."""
+        values = [r.value for r in self.readings if r.value is not None]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def status(self) -> Status | None:
+        """The verdict's status, or `None` while undecided."""
+        return self.verdict.status if self.verdict else None
+
+
+class Study(BaseModel):
+    """The state after a prefix of the journal. Mutable, changed only by `apply`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    started: StudyStarted | None = None
+    limits: dict[str, str | int | float | None] = Field(default_factory=dict)
+    rules_digest: str = ""
+    elapsed: float = 0.0
+    started_at: str = ""
+    last_at: str = ""
+    pending: Proposed | None = None
+    current: TrialRow | None = None
+    launched: Launched | None = None
+    baseline: TrialRow | None = None
+    incumbent: TrialRow | None = None
+    bar: Bar | None = None
+    noise: Noise | None = None
+    rereadings: dict[int, list[float]] = Field(default_factory=dict)
+    counts: dict[str, int] = Field(default_factory=dict)
+    proposals: int = 0
+    refused: int = 0
+    refused_in_a_row: int = 0
+    crashes_in_a_row: int = 0
+    interruptions_in_a_row: int = 0
+    train_seconds: float = 0.0
+    trial_seconds: float = 0.0
+    baseline_seconds: float = 0.0
+    settled_elapsed: float = 0.0
+    warnings: list[str] = Field(default_factory=list)
+    stop: Stop | None = None
+    row_count: int = 0
+    rows: list[TrialRow] = Field(default_factory=list, exclude=True)
+    refusals: list[tuple[int, str, str, str]] = Field(default_factory=list)
+
+    @property
+    def trials(self) -> int:
+        """Settled trials after the baseline."""
+        return max(0, self.row_count - 1)
+
+    def row(self, trial: int) -> TrialRow:
+        """A settled or the current trial; raises `StudyUnknown`."""
+        for row in [*reversed(self.rows), *([self.current] if self.current else [])]:
+            if row.trial == trial:
+                return row
+        raise StudyUnknown(f"no trial {trial} in this study; `ratchet log` lists them")
+
+    def apply(self, entry: Entry) -> None:
+        """Take one journal entry in."""
+        self.elapsed, self.last_at = entry.elapsed, entry.at
+        handler = _HANDLERS[type(entry.event)]
+        handler(self, entry.event)
+
+    def _update(self, **fields: Any) -> None:
+        assert self.current is not None, "the journal's order is checked by the loop"
+        self.current = self.current.model_copy(update=fields)
+
+
+def _started(study: Study, event: StudyStarted) -> None:
+    study.started, study.limits, study.rules_digest = event, dict(event.limits), event.rules_digest
+    study.started_at = study.last_at
+
+
+def _resumed(study: Study, event: Resumed) -> None:
+    study.limits, study.stop, study.interruptions_in_a_row = dict(event.limits), None, 0
+    study.crashes_in_a_row = study.refused_in_a_row = 0
+
+
+def _rules(study: Study, event: RulesChanged) -> None:
+    study.rules_digest = event.digest
+
+
+def _warned(study: Study, event: Warned) -> None:
+    study.warnings = [*study.warnings, f"{event.code}: {event.message}"][-50:]
+
+
+def _proposed(study: Study, event: Proposed) -> None:
+    study.pending, study.proposals = event, event.proposal
+
+
+def _refused(study: Study, event: Refused) -> None:
+    pending = study.pending
+    study.refusals = [*study.refusals, (event.proposal, event.reason, pending.axis if pending else "", pending.edit if pending else "")][-400:]
+    study.pending, study.refused = None, study.refused + 1
+    study.refused_in_a_row += 1
+
+
+def _begun(study: Study, event: Begun) -> None:
+    study.pending = None
+    study.refused_in_a_row = 0
+    facts = {name: getattr(event, name) for name in Begun.model_fields if name != "kind"}
+    study.current = TrialRow(**facts)
+
+
+def _committed(study: Study, event: Committed) -> None:
+    study._update(commit=event.commit, tree=event.tree, ref=event.ref)
+
+
+def _launched(study: Study, event: Launched) -> None:
+    study.launched = event
+
+
+def _trained(study: Study, event: Trained) -> None:
+    assert study.launched is not None, "trained follows launched"
+    reading = Reading(trial=event.trial, replicate=event.replicate, seed=study.launched.seed, outcome=event.outcome)
+    study.train_seconds += event.outcome.train_seconds or 0.0
+    if event.outcome.end is not JobEnd.OK:
+        study.launched = None
+    if _rereads_incumbent(study, event.trial):
+        return
+    assert study.current is not None, "trained belongs to the trial in progress"
+    study._update(readings=(*study.current.readings, reading))
+
+
+def _scored(study: Study, event: Scored) -> None:
+    study.launched, study.interruptions_in_a_row = None, 0
+    value = event.measurement.value if event.measurement else None
+    if _rereads_incumbent(study, event.trial):
+        if value is not None:
+            _pool(study, event.trial, value)
+        return
+    assert study.current is not None, "scored belongs to the trial in progress"
+    last = study.current.readings[-1].model_copy(update={"measurement": event.measurement, "fault": event.fault})
+    study._update(readings=(*study.current.readings[:-1], last))
+    if event.trial == 0 and value is not None:
+        _pool(study, 0, value)
+
+
+def _rereads_incumbent(study: Study, trial: int) -> bool:
+    return study.incumbent is not None and study.incumbent.trial == trial
+
+
+def _pool(study: Study, trial: int, value: float) -> None:
+    """Add one reading of identical code to the noise estimate's groups; a selected first reading counts in its group's spread."""
+    group = study.rereadings.setdefault(trial, [])
+    if not group and trial != 0 and study.incumbent and study.incumbent.value is not None:
+        group.append(study.incumbent.value)
+    group.append(value)
+
+
+def _interrupted(study: Study, event: Interrupted) -> None:
+    study.launched = None
+    if event.charged:
+        study.interruptions_in_a_row += 1
+    if study.current is not None and study.current.trial == event.trial:
+        kept = tuple(r for r in study.current.readings if r.replicate != event.replicate)
+        study._update(interruptions=study.current.interruptions + int(event.charged), readings=kept)
+
+
+def _decided(study: Study, event: Decided) -> None:
+    study._update(
+        verdict=event.verdict, noise=event.noise, budget_left=event.budget_left, rules_digest=event.rules_digest,
+        previous=event.previous, elapsed=study.elapsed,
+    )  # fmt: skip
+    study.noise, study.bar = event.noise, event.verdict.next_bar or study.bar
+
+
+def _settled(study: Study, event: Settled) -> None:
+    row = study.current
+    assert row is not None and row.verdict is not None, "settled follows decided"
+    status = row.verdict.status
+    study.rows.append(row)
+    study.row_count += 1
+    study.current = study.launched = None
+    study.counts = {**study.counts, status.value: study.counts.get(status.value, 0) + 1}
+    spent, study.settled_elapsed = study.elapsed - study.settled_elapsed, study.elapsed
+    if row.trial == 0:
+        study.baseline, study.baseline_seconds = row, spent
+    else:
+        study.trial_seconds += spent
+    if status is Status.KEEP:
+        study.incumbent = row
+    if status in FAILED:
+        study.crashes_in_a_row += 1
+    elif status in MEASURED:
+        study.crashes_in_a_row = 0
+
+
+def _bar_moved(study: Study, event: BarMoved) -> None:
+    study.bar = event.bar
+
+
+def _stopped(study: Study, event: Stopped) -> None:
+    study.stop = event.stop
+
+
+_HANDLERS: dict[type, Any] = {
+    StudyStarted: _started, Resumed: _resumed, RulesChanged: _rules, Warned: _warned, Proposed: _proposed, Refused: _refused,
+    Begun: _begun, Committed: _committed, Launched: _launched, Trained: _trained, Scored: _scored, Interrupted: _interrupted,
+    Decided: _decided, Settled: _settled, BarMoved: _bar_moved, Stopped: _stopped,
+}  # fmt: skip
+
+POSITION: TypeAdapter[Position] = TypeAdapter(Position)
+ROWS: TypeAdapter[list[TrialRow]] = TypeAdapter(list[TrialRow])
+
+
+def replay(path: Path) -> tuple[Study, Position]:
+    """The whole journal, every line checked; raises `StudyUnknown` without one, `JournalCorrupt` on damage."""
+    study, end = Study(), Position()
+    if not path.exists():
+        raise StudyUnknown(f"{path}: no such study; `ratchet status` lists those there are")
+    for entry, position in journal.read(path):
+        study.apply(entry)
+        end = position
+    return study, end
+
+
+def load(journal_path: Path, snapshot: Path, *, summary: bool = False) -> Study:
+    """The study from the snapshot and the journal's tail; from the whole journal when there is no usable snapshot.
+
+    With `summary`, `rows` holds only the last few trials; every counter is exact.
+    """
+    try:
+        with snapshot.open("rb") as file:
+            position = POSITION.validate_json(file.readline())
+            study = Study.model_validate_json(file.readline())
+            recent = file.readline()
+            study.rows = ROWS.validate_json(recent if summary else file.readline())
+        if journal_path.stat().st_size < position.offset:
+            raise ValueError("the journal is shorter than its snapshot")
+    except (OSError, ValueError):
+        return replay(journal_path)[0]
+    for entry, _ in journal.read(journal_path, position):
+        study.apply(entry)
+    return study
+
+
+def write_snapshot(study: Study, end: Position, path: Path) -> None:
+    """Store a full fold (not a summary) as four lines: position, counters, the last few rows, all rows."""
+    parts = (POSITION.dump_json(end), study.model_dump_json().encode(), ROWS.dump_json(study.rows[-LAST:]), ROWS.dump_json(study.rows))
+    durable.replace(path, b"\n".join(parts) + b"\n")

@@ -1,0 +1,234 @@
+"""The command line: the only file that prints a result or exits. Flags say where and how much, never what counts as better.
+
+Exit codes: 0 as planned · 2 something to correct (arguments, rules, repository, data) · 3 too many crashes or refusals in a row · 4 no baseline, or
+no trial could be measured · 65 damaged journal · 66 the branch was moved by someone else · 74 a durable write failed · 75 machine or lock ·
+130 and 143 ended by INT or TERM · 1 a bug of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness import __version__
+from harness.artifacts import study as fold
+from harness.artifacts.study import Study
+from harness.artifacts.trial_dir import StudyDir, studies
+from harness.errors import RatchetError, StudyUnknown
+
+Tag = click.option("--tag", help="The study's name. Default: the newest one.")
+Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder. Default: here.")
+AsJson = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+
+
+def budget_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags that say how much."""
+    command = click.option("--deadline", metavar="HH:MM", help="Local time to be done by.")(command)
+    command = click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="At most this many hours.")(command)
+    return click.option("--trials", type=click.IntRange(min=1), help="At most this many trials after the baseline.")(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ratchet")
+def cli() -> None:
+    """An autoresearch ratchet: one file to edit, a budget, and a gain that is measured by code the edits cannot touch."""
+
+
+@cli.command()
+@click.option("--tag", required=True, help="A name for the study: its branch is autoresearch/TAG, its folder runs/TAG.")
+@click.option("--program", type=click.Path(path_type=Path, dir_okay=False), help="The rules. Default: program.md of the project.")
+@click.option("--proposer", default="search", show_default=True, help="Where changes come from: search or scripted.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For the search proposer.")
+@click.option("--edits", type=click.Path(path_type=Path, dir_okay=False), help="For the scripted proposer: a TOML or JSON list of edits.")
+@click.option("--commit", is_flag=True, help="Commit a modified train.py and prepare.py first.")
+@budget_flags
+@Project
+def run(tag: str, program: Path | None, proposer: str, seed: int, edits: Path | None, commit: bool, project: Path, **amounts: Any) -> None:
+    """Start a new study and run it to its end."""
+    from harness.control.opening import Wishes, start
+
+    options = {"seed": str(seed)} | ({"edits": str(edits.resolve())} if edits else {})
+    wishes = Wishes(
+        project=project.resolve(), tag=tag, program=program or project.resolve() / "program.md", proposer=proposer, options=options, commit=commit,
+        **_checked(amounts),
+    )  # fmt: skip
+    _watched(StudyDir(project.resolve(), tag), lambda company: start(wishes, company))
+
+
+@cli.command()
+@Tag
+@budget_flags
+@Project
+def resume(tag: str | None, project: Path, **amounts: Any) -> None:
+    """Go on with a study, whatever ended it; new amounts replace the old ones."""
+    from harness.control.opening import resume as go_on
+
+    folder = _folder(project, tag)
+    _watched(folder, lambda company: go_on(folder.project, folder.tag, company, **_checked(amounts)))
+
+
+@cli.command()
+@Tag
+@Project
+@click.option("--now", is_flag=True, help="End the running trial too, instead of waiting for it.")
+def stop(tag: str | None, project: Path, now: bool) -> None:
+    """Ask a running study to stop after the current trial."""
+    from harness.execution.device import read_holder
+
+    folder = _folder(project, tag)
+    holder = read_holder(folder.lock)
+    if holder is None:
+        raise StudyUnknown(f"no harness is running the study {folder.tag!r}")
+    if now:
+        os.kill(int(holder["pid"]), signal.SIGINT)
+    else:
+        folder.stop_request.touch()
+    click.echo(f"asked process {holder['pid']} to stop {'now' if now else 'after the current trial'}")
+
+
+@cli.command()
+@Tag
+@Project
+@AsJson
+def status(tag: str | None, project: Path, as_json: bool) -> None:
+    """How a study stands."""
+    from harness.execution.device import read_holder
+    from harness.views import status as view
+
+    if tag is None and not studies(project.resolve()):
+        click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
+        return
+    folder = _folder(project, tag)
+    study = fold.load(folder.journal, folder.snapshot, summary=True)
+    alive = read_holder(folder.lock) is not None
+    click.echo(json.dumps(view.as_dict(study, alive)) if as_json else view.as_text(study, alive))
+
+
+@cli.command()
+@click.argument("trial", type=int)
+@Tag
+@Project
+@AsJson
+def show(trial: int, tag: str | None, project: Path, as_json: bool) -> None:
+    """Everything about one trial: change, readings, verdict and what it rests on, files."""
+    from harness.views import show as view
+
+    folder, study = _loaded(project, tag)
+    row = study.row(trial)
+    click.echo(row.model_dump_json() if as_json else view.as_text(row, study, folder))
+
+
+@cli.command()
+@Tag
+@Project
+@AsJson
+def log(tag: str | None, project: Path, as_json: bool) -> None:
+    """All trials, newest first, with commit, status and reading."""
+    from harness.graph import lineage
+    from harness.views import show as view
+
+    _, study = _loaded(project, tag)
+    entries = lineage.log(study)
+    click.echo(json.dumps([entry.model_dump(mode="json") for entry in entries]) if as_json else view.log_text(entries))
+
+
+@cli.command()
+@Tag
+@Project
+@AsJson
+@click.option("--tsv", type=click.Path(path_type=Path, dir_okay=False), help="Report on any upstream results.tsv instead of a study.")
+def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None) -> None:
+    """Write report.md and progress.png, and print the report."""
+    from harness.views import status as status_view
+    from harness.views import upstream, watch
+
+    if tsv is not None:
+        table = upstream.read_table(tsv)
+        click.echo(json.dumps(upstream.as_dict(table)) if as_json else upstream.summary(table))
+        return
+    if tag is None and not studies(project.resolve()):
+        click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
+        return
+    folder, study = _loaded(project, tag)
+    page, picture = watch.write_page(study, folder, None)
+    if as_json:
+        click.echo(json.dumps({**status_view.as_dict(study), "report": str(page), "picture": str(picture)}))
+    else:
+        click.echo(page.read_text(encoding="utf-8"))
+
+
+@cli.command()
+@Tag
+@Project
+@AsJson
+def verify(tag: str | None, project: Path, as_json: bool) -> None:
+    """Check a study against its journal: chain, snapshot, refs, branch, measured bytes, table. Exit code 1 when something is wrong."""
+    from harness.control.verification import check
+
+    folder = _folder(project, tag)
+    findings = check(folder)
+    bad = [f for f in findings if not f.ok]
+    if as_json:
+        click.echo(json.dumps([f.model_dump() for f in findings]))
+    else:
+        for finding in findings:
+            click.echo(f"{'ok ' if finding.ok else 'BAD'}  {finding.what}: {finding.detail}")
+    sys.exit(1 if bad else 0)
+
+
+def _checked(amounts: dict[str, Any]) -> dict[str, Any]:
+    """A deadline as HH:MM."""
+    from harness.rules import StopAt
+
+    if amounts.get("deadline") is not None:
+        try:
+            StopAt(deadline=amounts["deadline"])
+        except ValueError:
+            raise click.UsageError(f"--deadline {amounts['deadline']!r}: write it as HH:MM") from None
+    return amounts
+
+
+def _folder(project: Path, tag: str | None) -> StudyDir:
+    known = studies(project.resolve())
+    if tag is None and not known:
+        raise StudyUnknown(f"no study in {project.resolve() / 'runs'}; `ratchet run --tag NAME` starts one")
+    folder = StudyDir(project.resolve(), tag or known[-1])
+    if not folder.journal.exists():
+        raise StudyUnknown(f"no study {tag!r} in {project.resolve() / 'runs'}; there are: {', '.join(known) or 'none'}")
+    return folder
+
+
+def _loaded(project: Path, tag: str | None) -> tuple[StudyDir, Study]:
+    folder = _folder(project, tag)
+    return folder, fold.load(folder.journal, folder.snapshot)
+
+
+def _watched(folder: StudyDir, go: Callable[[Any], Any]) -> None:
+    """Run with console and signals; the last line printed says why it ended, the exit code too."""
+    from harness.control.opening import Company
+    from harness.views.watch import Watch
+
+    watch = Watch(folder, sys.stdout, live=sys.stdout.isatty())
+    company = Company(observe=watch.observe, on_point=watch.point)
+    company.interrupts.install()
+    try:
+        ended = go(company)
+    finally:
+        watch.close()
+    sys.exit(ended.exit_code)
+
+
+def main() -> None:
+    """Entry point: a fault of the user, the machine or the journal becomes one sentence and its exit code; a bug of ours a traceback."""
+    try:
+        cli(prog_name="ratchet")
+    except RatchetError as error:
+        click.echo(f"ratchet: {error}", err=True)
+        sys.exit(error.exit_code)

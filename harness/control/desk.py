@@ -1,0 +1,93 @@
+"""Where proposals come in: asked for, stored before anything is done with them, then admitted by the guard or refused. No device time is spent here."""
+
+from __future__ import annotations
+
+import hashlib
+
+from harness.artifacts import durable
+from harness.artifacts.events import Begun, Proposed, Refused
+from harness.artifacts.study import Study
+from harness.artifacts.trial_dir import slug
+from harness.control.recorder import Recorder
+from harness.errors import ProposalRefused
+from harness.evaluation import guard
+from harness.graph.ratchet import Ratchet
+from harness.proposers import briefing
+from harness.proposers.protocol import Proposer
+from harness.rules import Rules
+from harness.trial import Change, Proposal, Status
+
+
+class Desk:
+    """One proposer's proposals. `exhausted` is set when it has no more."""
+
+    def __init__(self, recorder: Recorder, ratchet: Ratchet, proposer: Proposer) -> None:
+        self._recorder, self._ratchet, self._proposer = recorder, ratchet, proposer
+        self.exhausted = False
+
+    @property
+    def _study(self) -> Study:
+        return self._recorder.study
+
+    def admit(self, rules: Rules, tip: str) -> bool:
+        """Take one proposal on the commit `tip`; `True` when it became a trial."""
+        proposal = self.load(self._study.pending.proposal) if self._study.pending else self._ask(rules, tip)
+        if proposal is None:
+            return False
+        try:
+            change = guard.check(proposal, rules, self._texts(proposal.parent, rules), self._known())
+        except ProposalRefused as refusal:
+            self._recorder.emit(Refused(proposal=proposal.id, reason=refusal.reason, detail=str(refusal)[:500], earlier=refusal.earlier))
+            return False
+        self._begin(proposal, change)
+        return True
+
+    def load(self, number: int) -> Proposal:
+        """A stored proposal."""
+        return Proposal.model_validate_json(self._recorder.folder.proposal(number).read_bytes())
+
+    def _begin(self, proposal: Proposal, change: Change) -> None:
+        trial = self._study.row_count
+        self._recorder.emit(Begun(
+            trial=trial, proposal=proposal.id, parent=proposal.parent, change=change, title=proposal.title[:300], axis=proposal.axis[:80],
+            edit=proposal.edit[:300], proposer=proposal.proposer, folder=f"{trial:04d}-{slug(proposal.title)}",
+        ))  # fmt: skip
+
+    def _ask(self, rules: Rules, tip: str) -> Proposal | None:
+        """Ask the proposer, unless a crash left its answer stored but not yet in the journal."""
+        number = self._study.proposals + 1
+        path = self._recorder.folder.proposal(number)
+        if path.exists():
+            proposal: Proposal | None = self.load(number)
+        else:
+            goal = f"{rules.metric.name}, {rules.metric.direction} is better"
+            try:
+                proposal = self._proposer.propose(briefing.build(self._study, number, tip, self._texts(tip, rules), goal))
+            except ProposalRefused as refusal:
+                self._refuse_unread(number, refusal)
+                return None
+        if proposal is None:
+            self.exhausted = True
+            return None
+        data = proposal.model_dump_json().encode()
+        path.parent.mkdir(exist_ok=True)
+        durable.replace(path, data)
+        durable.crash_point("proposal_stored")
+        self._recorder.emit(Proposed(
+            proposal=number, stored_sha256=hashlib.sha256(data).hexdigest(), title=proposal.title[:300], axis=proposal.axis[:80], edit=proposal.edit[:300],
+            proposer=proposal.proposer,
+        ))  # fmt: skip
+        return proposal
+
+    def _refuse_unread(self, number: int, refusal: ProposalRefused) -> None:
+        """The proposer itself could not make an edit of its idea."""
+        title = str(refusal)[:300]
+        self._recorder.emit(Proposed(proposal=number, stored_sha256="", title=title, axis="", edit="", proposer=self._proposer.name))
+        self._recorder.emit(Refused(proposal=number, reason=refusal.reason, detail=str(refusal)[:500]))
+
+    def _texts(self, commit: str, rules: Rules) -> dict[str, str]:
+        return {name: self._ratchet.text_at(commit, name) for name in rules.scope.editable}
+
+    def _known(self) -> dict[str, int]:
+        """Fingerprints of what was measured or failed by itself; what the machine interrupted may come again."""
+        return {row.change.ast_sha256: row.trial for row in self._study.rows if row.status is not Status.INTERRUPTED}

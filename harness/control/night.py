@@ -1,0 +1,227 @@
+"""The real ports of the loop: each asks the journal's fold what is done, does its step, and makes it durable with one event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
+from harness.artifacts.study import Study, TrialRow
+from harness.control import budget
+from harness.control.budget import Limits
+from harness.control.desk import Desk
+from harness.control.readings import Bench
+from harness.control.recorder import Recorder
+from harness.control.steering import Steering
+from harness.evaluation import judge, noise
+from harness.execution.clock import Clock
+from harness.execution.signals import Interrupts
+from harness.graph import duplicates
+from harness.graph.ratchet import Ratchet
+from harness.trial import JobEnd, JobOutcome, Noise, Proposal, Reading, Status, Stop, Verdict
+
+
+@dataclass
+class Night:
+    """One harness at work on one study."""
+
+    recorder: Recorder
+    steering: Steering
+    ratchet: Ratchet
+    bench: Bench
+    desk: Desk
+    limits: Limits
+    clock: Clock
+    interrupts: Interrupts
+
+    @property
+    def study(self) -> Study:
+        """The journal's fold."""
+        return self.recorder.study
+
+    def inspect(self) -> Stop | None:
+        """What ends the night comes first; then an open trial is finished before any budget is asked."""
+        if reason := self.interrupts.reason():
+            return Stop(reason=reason.lower(), sentence=f"{reason} received; `ratchet resume` goes on", exit_code=self.interrupts.exit_code)
+        self.steering.reread()
+        if self.study.current is not None:
+            return None
+        if self.study.rows and self.study.baseline is not None and self.study.baseline.status is not Status.KEEP:
+            return budget.no_baseline(self.study)
+        request = self.recorder.folder.stop_request
+        if request.exists():
+            request.unlink()
+            return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
+        if self.desk.exhausted:
+            return budget.exhausted(self.study)
+        return budget.stop(self.study, self.limits, self.steering.rules, self.clock.now())
+
+    def baseline(self) -> bool:
+        """Trial 0: HEAD's files, measured with seeds 0, 1, 2 (two readings on a known GPU)."""
+        if self.study.baseline is not None:
+            return True
+        started = self.study.started
+        assert started is not None, "a night begins with study_started"
+        if self.study.current is None:
+            change = duplicates.change(*[self._texts(started.baseline_commit)[self._main_file]] * 2)
+            self.recorder.emit(Begun(
+                trial=0, proposal=None, parent=started.baseline_commit, change=change, title="baseline", axis="", edit="", proposer="", folder="0000-baseline",
+            ))  # fmt: skip
+        self.apply()
+        readings = self.evaluate()
+        if readings:
+            verdict = self.better(readings)
+            (self.keep if verdict.status is Status.KEEP else self.revert)(verdict)
+        return False
+
+    def propose(self) -> bool:
+        """An admitted proposal, unless a restart found a trial open."""
+        return self.study.current is not None or self.desk.admit(self.steering.rules, self._tip())
+
+    def apply(self) -> None:
+        """The candidate as a commit under its own ref, and its folder."""
+        row = self._current()
+        if row.commit is not None:
+            return
+        folder = self.recorder.folder.trial(row.folder)
+        folder.path.mkdir(exist_ok=True)
+        if row.proposal is None:
+            ref = self.ratchet.mark(row.trial, row.parent)
+            self.recorder.emit(Committed(trial=row.trial, commit=row.parent, tree="", ref=ref))
+        else:
+            proposal = self.desk.load(row.proposal)
+            files = {name: text for name, text in proposal.files.items() if text is not None}
+            candidate = self.ratchet.apply(row.trial, row.parent, files, _message(row.trial, proposal))
+            folder.diff.write_text(self.ratchet.diff(row.parent, candidate.commit))
+            folder.proposal.write_text(proposal.model_dump_json(indent=1) + "\n")
+            self.recorder.emit(Committed(trial=row.trial, commit=candidate.commit, tree=candidate.tree, ref=candidate.ref))
+        for name, text in self._texts(self._commit()).items():
+            folder.file(name).parent.mkdir(parents=True, exist_ok=True)
+            folder.file(name).write_bytes(text.encode())
+
+    def evaluate(self) -> Sequence[Reading]:
+        """All readings of the current trial; those the journal has are not taken again."""
+        row = self._current()
+        if row.verdict is not None or row.interruptions > self.steering.rules.crash.reruns_after_interruption:
+            return row.readings or (_never_ran(row),)
+        files = self._texts(self._commit())
+        for replicate in range(self._baseline_readings() if row.trial == 0 else 1):
+            done = next((r for r in self._current().readings if r.replicate == replicate), None)
+            reading = done if done and (done.measurement or done.fault) else self.bench.take(
+                self._current(), replicate, files, self.steering.rules, self._cpu_cap()
+            )  # fmt: skip
+            if reading is None:
+                return ()
+            if reading.value is None:
+                break
+        return self._current().readings
+
+    def better(self, readings: Sequence[Reading]) -> Verdict:
+        """Decide, flag what was printed but not measured, and make both durable."""
+        row, rules = self._current(), self.steering.rules
+        if row.verdict is not None:
+            return row.verdict
+        sigma = self._noise()
+        if row.interruptions > rules.crash.reruns_after_interruption:
+            verdict = Verdict(
+                status=Status.INTERRUPTED, reason="infrastructure", detail=f"interrupted {row.interruptions} times", rule=rules.keep.rule, next_bar=self.study.bar
+            )
+        elif row.trial == 0:
+            verdict = judge.judge_baseline(rules, readings, sigma)
+        else:
+            assert self.study.bar is not None, "candidates come after the baseline"
+            verdict = judge.judge(rules, self.study.bar, readings[0], sigma, row.change)
+        self._flag_printed(row, readings)
+        left = budget.left(self.study, self.limits, rules, self.clock.now())
+        after = left if left.trials is None or row.trial == 0 else left.model_copy(update={"trials": max(0, left.trials - 1)})
+        self.recorder.emit(Decided(
+            trial=row.trial, verdict=verdict, previous=self._tip(), noise=sigma, budget_left=after, rules_digest=rules.digest
+        ))  # fmt: skip
+        self.recorder.folder.trial(row.folder).verdict.write_text(verdict.model_dump_json(indent=1) + "\n")
+        return verdict
+
+    def keep(self, verdict: Verdict) -> None:
+        """The branch moves after the decision is on disk."""
+        row = self._current()
+        self.ratchet.keep(self._commit(), row.previous or self._commit())
+        self.recorder.emit(Settled(trial=row.trial))
+
+    def revert(self, verdict: Verdict) -> None:
+        """Nothing moves; after a long drought the incumbent is measured again."""
+        row = self._current()
+        if self.study.incumbent is not None:
+            self.ratchet.revert(self._tip())
+        self.recorder.emit(Settled(trial=row.trial))
+        self._remeasure_if_due()
+
+    def _remeasure_if_due(self) -> None:
+        incumbent, bar = self.study.incumbent, self.study.bar
+        if incumbent is None or bar is None:
+            return
+        group = self.study.rereadings.get(incumbent.trial, [])
+        if not judge.remeasure_due(self.steering.rules, bar, len(group)):
+            return
+        files = self._texts(incumbent.commit or "")
+        reading = self.bench.take(incumbent.model_copy(update={"readings": ()}), max(1, len(group)), files, self.steering.rules, self._cpu_cap())
+        if reading is None:
+            return
+        unselected = self.study.rereadings.get(incumbent.trial, [])[0 if incumbent.trial == 0 else 1 :]
+        new = judge.after_remeasuring(unselected) if unselected else bar.model_copy(update={"since": 0})
+        self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new))
+
+    def _texts(self, commit: str) -> dict[str, str]:
+        return {name: self.ratchet.text_at(commit, name) for name in self.steering.rules.scope.editable}
+
+    @property
+    def _main_file(self) -> str:
+        return self.steering.rules.scope.editable[0]
+
+    def _current(self) -> TrialRow:
+        assert self.study.current is not None, "a port was called outside a trial"
+        return self.study.current
+
+    def _commit(self) -> str:
+        commit = self._current().commit
+        assert commit is not None, "apply comes first"
+        return commit
+
+    def _tip(self) -> str:
+        incumbent, started = self.study.incumbent, self.study.started
+        assert started is not None, "a night begins with study_started"
+        return incumbent.commit if incumbent and incumbent.commit else started.baseline_commit
+
+    def _prior(self) -> noise.Prior:
+        rules, started, baseline = self.steering.rules, self.study.started, self.study.baseline
+        assert started is not None, "a night begins with study_started"
+        return noise.prior(started.environment.device, rules.trial.clock, baseline.value if baseline else None, rules.keep.prior_sigma)
+
+    def _baseline_readings(self) -> int:
+        return self.steering.rules.keep.baseline_readings or self._prior().baseline_readings
+
+    def _noise(self) -> Noise:
+        return noise.estimate(self._prior(), self.study.rereadings.values())
+
+    def _cpu_cap(self) -> float | None:
+        rules, baseline = self.steering.rules, self.study.baseline
+        if rules.trial.clock != "tokens" or baseline is None:
+            return None
+        used = [r.outcome.cpu_seconds for r in baseline.readings if r.outcome.cpu_seconds is not None]
+        return rules.trial.compute_cap * max(used) if used else None
+
+    def _flag_printed(self, row: TrialRow, readings: Sequence[Reading]) -> None:
+        for reading in readings:
+            printed, value = reading.outcome.printed_metric, reading.value
+            if printed is not None and (value is None or abs(printed - value) > self.steering.rules.result.printed_tolerance):
+                self.recorder.emit(Warned(
+                    code="printed", message=f"trial {row.trial} printed {self.steering.rules.metric.name} {printed:g} but was measured at "
+                    f"{'nothing' if value is None else format(value, '.6g')}; only the measurement counts",
+                ))  # fmt: skip
+
+
+def _never_ran(row: TrialRow) -> Reading:
+    return Reading(trial=row.trial, replicate=0, seed=0, outcome=JobOutcome(end=JobEnd.INTERRUPTED, reason="infrastructure"))
+
+
+def _message(trial: int, proposal: Proposal) -> str:
+    lines = [f"trial {trial}: {' '.join(proposal.title.split())[:100]}", "", proposal.hypothesis, "", f"Proposer: {proposal.proposer}"]
+    return "\n".join(lines).replace("\0", "").encode("utf-8", "replace").decode() + "\n"

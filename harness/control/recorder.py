@@ -1,0 +1,42 @@
+"""Journal, fold and observers as one: `emit` makes an event durable, applies it, and shows it. Nothing else appends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.artifacts import study as fold
+from harness.artifacts.events import Entry, Event
+from harness.artifacts.journal import Journal
+from harness.artifacts.study import Study
+from harness.artifacts.trial_dir import StudyDir
+
+Observer = Callable[[Entry, Study], None]
+SNAPSHOT_EVERY = 200
+
+
+class Recorder:
+    """The writing side of a study."""
+
+    def __init__(self, folder: StudyDir, journal: Journal, study: Study, observe: Observer) -> None:
+        self.folder, self.study = folder, study
+        self._journal, self._observe = journal, observe
+        self._since_snapshot = 0
+
+    def emit(self, event: Event) -> None:
+        """Durable first, then visible."""
+        entry = self._journal.append(event)
+        self.study.apply(entry)
+        self._since_snapshot += 1
+        if self._since_snapshot >= max(SNAPSHOT_EVERY, self.study.row_count // 4):
+            self.snapshot()
+        self._observe(entry, self.study)
+
+    def snapshot(self) -> None:
+        """Refresh the derived snapshot."""
+        fold.write_snapshot(self.study, self._journal.position, self.folder.snapshot)
+        self._since_snapshot = 0
+
+    def close(self) -> None:
+        """Leave a fresh snapshot and give the journal back."""
+        self.snapshot()
+        self._journal.close()

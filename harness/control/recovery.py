@@ -1,0 +1,48 @@
+"""What a restart does before the loop goes on: end what the dead harness left running, note the interruption, check the branch.
+
+It rolls forward only: the journal says what was decided, the ports do again whatever is not yet visible of it. Running it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from harness.artifacts.events import Interrupted, Warned
+from harness.artifacts.study import Study
+from harness.control.recorder import Recorder
+from harness.errors import BranchMoved
+from harness.execution.process import end_orphan
+from harness.graph.ratchet import Ratchet
+from harness.trial import Status
+
+
+def recover(recorder: Recorder, ratchet: Ratchet) -> None:
+    """Make the world agree with the journal; raises `BranchMoved` when someone else moved the branch."""
+    study = recorder.study
+    for path in ratchet.clear_stale_locks():
+        recorder.emit(Warned(code="git", message=f"removed {path}, left by a killed git"))
+    launched = study.launched
+    if launched is not None:
+        end_orphan(launched.pid, launched.process_started, launched.boot_id, launched.token)
+        if not _was_trained(study):
+            recorder.emit(Interrupted(trial=launched.trial, replicate=launched.replicate, reason="the harness ended during the job"))
+    _check_branch(study, ratchet)
+
+
+def _was_trained(study: Study) -> bool:
+    launched, row = study.launched, study.current
+    assert launched is not None, "asked only when a job was launched"
+    return row is not None and row.trial == launched.trial and any(r.replicate == launched.replicate for r in row.readings)
+
+
+def _check_branch(study: Study, ratchet: Ratchet) -> None:
+    assert study.started is not None, "checked by the caller"
+    tip = ratchet.resolve(ratchet.branch_ref)
+    settled = study.incumbent.commit if study.incumbent else study.started.baseline_commit
+    allowed = {settled}
+    row = study.current
+    if row is not None and row.status is Status.KEEP:
+        allowed.add(row.commit)
+    if tip not in allowed:
+        raise BranchMoved(
+            f"{ratchet.branch} is at {(tip or 'nothing')[:12]}, but the journal left it at {(settled or '')[:12]}; nothing was forced; "
+            f"put it back with `git update-ref {ratchet.branch_ref} {settled}`, then `ratchet resume`"
+        )

@@ -1,0 +1,76 @@
+"""program.md is read again before every trial: a valid edit takes effect and is journalled, a broken one keeps the last valid rules and says so."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from pathlib import Path
+
+from harness.artifacts import durable
+from harness.artifacts.events import RulesChanged, Warned
+from harness.control.recorder import Recorder
+from harness.errors import RulesInvalid
+from harness.rules import Rules, load, parse
+
+
+class Steering:
+    """The rules in force."""
+
+    def __init__(self, program: Path, recorder: Recorder, rules: Rules) -> None:
+        self._program, self._recorder = program, recorder
+        self.rules = rules
+        self._seen = rules.digest
+
+    def reread(self) -> Rules:
+        """The rules for the next trial."""
+        try:
+            raw = self._program.read_bytes()
+        except OSError as error:
+            self._complain(f"missing:{error.errno}", f"{self._program}: {error.strerror}; the last valid rules stay in force")
+            return self.rules
+        digest = hashlib.sha256(raw).hexdigest()
+        if digest == self._seen:
+            return self.rules
+        try:
+            new = load(self._program)
+            self._must_not_change(new)
+        except RulesInvalid as error:
+            self._complain(digest, f"{error}; the last valid rules stay in force")
+            return self.rules
+        self._seen = digest
+        self._adopt(new, raw)
+        return new
+
+    def _adopt(self, new: Rules, raw: bytes) -> None:
+        stored = self._recorder.folder.program
+        old = stored.read_text().splitlines() if stored.exists() else []
+        diff = "\n".join(difflib.unified_diff(old, raw.decode("utf-8-sig").splitlines(), "before", "after", lineterm=""))
+        durable.replace(stored, raw)
+        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000]))
+        self.rules = new
+
+    def _must_not_change(self, new: Rules) -> None:
+        """A study compares its trials with one another: what is measured, on what, and in which file stays."""
+        old = self.rules
+        fixed = (
+            ("[metric] name", old.metric.name, new.metric.name),
+            ("[metric] direction", old.metric.direction, new.metric.direction),
+            ("[trial] profile", old.trial.profile, new.trial.profile),
+            ("[trial] clock", old.trial.clock, new.trial.clock),
+            ("[trial] amount", old.trial.amount, new.trial.amount),
+            ("[scope] editable", old.scope.editable, new.scope.editable),
+            ("[run] threads", old.run.threads, new.run.threads),
+        )
+        for name, before, after in fixed:
+            if before != after:
+                raise RulesInvalid(f"{self._program}: {name} cannot change within a study ({before!r} to {after!r}); start a new --tag for that")
+
+    def _complain(self, seen: str, message: str) -> None:
+        if seen != self._seen:
+            self._seen = seen
+            self._recorder.emit(Warned(code="rules", message=message))
+
+
+def stored_rules(path: Path, fallback: Path) -> Rules:
+    """The last valid rules of a study, from its own copy."""
+    return parse(path.read_text("utf-8-sig")) if path.exists() else load(fallback)

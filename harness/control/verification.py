@@ -1,0 +1,87 @@
+"""`ratchet verify`: does everything that can be derived from the journal agree with it? Reads only."""
+
+from __future__ import annotations
+
+import hashlib
+
+from harness.artifacts import provenance
+from harness.artifacts import study as fold
+from harness.artifacts.study import Study
+from harness.artifacts.trial_dir import StudyDir
+from harness.errors import StudyUnknown
+from harness.graph.ratchet import Ratchet
+from harness.trial import Record
+
+
+class Finding(Record):
+    """One property."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+def check(folder: StudyDir) -> list[Finding]:
+    """All properties; raises `JournalCorrupt` when the chain itself is broken."""
+    study, end = fold.replay(folder.journal)
+    if study.started is None:
+        raise StudyUnknown(f"the journal of {folder.tag!r} is empty")
+    ratchet = Ratchet(folder.project, folder.tag, folder.index)
+    return [
+        Finding(what="journal", ok=True, detail=f"{end.seq} events, every checksum and link holds"),
+        _snapshot(study, folder),
+        _commits(study, ratchet),
+        _branch(study, ratchet),
+        _bytes(study, ratchet),
+        _checkpoints(study, folder),
+        _prepare(study, folder),
+    ]
+
+
+def _snapshot(study: Study, folder: StudyDir) -> Finding:
+    quick = fold.load(folder.journal, folder.snapshot)
+    same = quick == study and quick.rows == study.rows
+    return Finding(what="snapshot", ok=same, detail="equal to a full replay" if same else f"differs from a full replay; delete {folder.snapshot}")
+
+
+def _commits(study: Study, ratchet: Ratchet) -> Finding:
+    rows = [row for row in study.rows if row.commit]
+    refs = ratchet.refs()
+    lost = ratchet.missing([row.commit for row in rows if row.commit])
+    wrong = [row.trial for row in rows if refs.get(row.ref or "") != row.commit]
+    if lost or wrong:
+        return Finding(what="commits", ok=False, detail=f"unreadable: {lost or 'none'}; trials whose ref is missing or elsewhere: {wrong or 'none'}")
+    return Finding(what="commits", ok=True, detail=f"{len(rows)} trials, each under its ref")
+
+
+def _branch(study: Study, ratchet: Ratchet) -> Finding:
+    tip = ratchet.resolve(ratchet.branch_ref)
+    expected = study.incumbent.commit if study.incumbent else study.started.baseline_commit if study.started else None
+    return Finding(what="branch", ok=tip == expected, detail=f"{ratchet.branch} is at {tip}" + ("" if tip == expected else f", expected {expected}"))
+
+
+def _bytes(study: Study, ratchet: Ratchet) -> Finding:
+    """The bytes that were measured are the bytes of the commit."""
+    wrong = []
+    for row in study.rows:
+        if row.commit and "train.py" in (names := ratchet.changed(row.parent, row.commit)) and len(names) == 1:
+            text = ratchet.text_at(row.commit, "train.py")
+            if hashlib.sha256(text.encode()).hexdigest() != row.change.file_sha256:
+                wrong.append(row.trial)
+    return Finding(what="measured bytes", ok=not wrong, detail=f"trials whose commit holds other bytes: {wrong or 'none'}")
+
+
+def _checkpoints(study: Study, folder: StudyDir) -> Finding:
+    wrong = []
+    for row in study.rows:
+        for reading in row.readings:
+            path = folder.trial(row.folder).reading(reading.replicate).checkpoint
+            if reading.measurement and path.exists() and provenance.sha256(path) != reading.measurement.checkpoint_sha256:
+                wrong.append(f"{row.trial}/r{reading.replicate}")
+    return Finding(what="checkpoints", ok=not wrong, detail=f"changed since they were measured: {wrong or 'none'}")
+
+
+def _prepare(study: Study, folder: StudyDir) -> Finding:
+    expected = study.started.prepare_sha256 if study.started else ""
+    found = provenance.sha256(folder.prepare) if folder.prepare.exists() else "missing"
+    return Finding(what="prepare.py", ok=found == expected, detail="the pristine copy" if found == expected else f"is {found[:12]}, was {expected[:12]}")

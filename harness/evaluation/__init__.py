@@ -1,0 +1,1 @@
+"""Evaluation plane: may it run, what was measured, is it better."""

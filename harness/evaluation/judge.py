@@ -1,0 +1,109 @@
+"""The verdict: a pure function of rules, bar, reading, noise and change. No clock, disk, network or randomness.
+
+`debiased`: an incumbent was selected for reading low, so its reading is not what the next candidate should have to beat. After a keep by
+D = bar - y the reference is y + min(sigma, D/2); each measured trial without a keep lifts the bar by sigma/20, one sigma at most. More lines cost
+`complexity_per_line` each, a net deletion earns half a sigma. `strict`: the lower reading wins. For a metric where higher is better all signs flip.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from harness.rules import Rules
+from harness.trial import Bar, Change, JobEnd, Noise, Reading, Status, Verdict
+
+RAMP = 0.05
+RAMP_CAP = 1.0
+DELETION_CREDIT = 0.5
+ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
+
+
+def unmeasured(rules: Rules, reading: Reading) -> Verdict | None:
+    """The verdict on a reading that has no believable value; `None` when it has one."""
+    outcome, fault = reading.outcome, reading.fault
+    if outcome.end is not JobEnd.OK:
+        return _without_value(rules, ENDS.get(outcome.end, Status.CRASH), outcome.reason, outcome.detail)
+    if fault is not None:
+        status = Status.INVALID if fault.candidate_to_blame else Status.CRASH
+        return _without_value(rules, status, fault.reason, fault.detail)
+    if reading.value is None:
+        return _without_value(rules, Status.CRASH, "no_result", "the evaluation left no record")
+    low, high = rules.metric.plausible
+    if not low < reading.value < high:
+        return _without_value(rules, Status.INVALID, "implausible", f"{reading.value:.6g} is outside the plausible band {low:g} to {high:g}")
+    return None
+
+
+def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | None) -> Verdict:
+    """Trial 0: kept as the mean of its readings when all of them are believable, else what the first bad one was."""
+    for reading in readings:
+        bad = unmeasured(rules, reading)
+        if bad is not None:
+            return bad
+    mean = math.fsum(r.value or 0.0 for r in readings) / len(readings)
+    bar = Bar(ref=mean, readings=len(readings))
+    return Verdict(
+        status=Status.KEEP, reason="baseline", rule=rules.keep.rule, value=mean, bar=mean, sigma=noise.sigma if noise else None, next_bar=bar
+    )
+
+
+def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change) -> Verdict:
+    """Keep, discard, or the reason why there is nothing to compare."""
+    bad = unmeasured(rules, reading)
+    if bad is not None:
+        return bad.model_copy(update={"sigma": noise.sigma, "next_bar": bar})
+    assert reading.value is not None, "unmeasured() has seen to it"
+    sign = 1.0 if rules.metric.direction == "lower" else -1.0
+    y, ref, sigma = sign * reading.value, sign * bar.ref, noise.sigma
+    debiased = rules.keep.rule == "debiased"
+    threshold = ref + min(RAMP * bar.since, RAMP_CAP) * sigma if debiased else ref
+    cost = _complexity(change, rules.keep.complexity_per_line, sigma) if debiased else 0.0
+    keep = y < threshold - cost
+    gain, error = ref - y, sigma * math.sqrt(1.0 + 1.0 / bar.readings)
+    return Verdict(
+        status=Status.KEEP if keep else Status.DISCARD,
+        reason=_reason(keep, y, threshold, cost),
+        rule=rules.keep.rule,
+        value=reading.value,
+        bar=sign * threshold,
+        complexity=cost,
+        gain=gain,
+        standard_error=error,
+        p_better=0.5 * (1.0 + math.erf(gain / (error * math.sqrt(2.0)))),
+        sigma=sigma,
+        next_bar=_after_keep(sign, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
+    )
+
+
+def remeasure_due(rules: Rules, bar: Bar, rereadings: int) -> bool:
+    """Whether the incumbent should be measured again: long without a keep, and not often already."""
+    after = rules.keep.remeasure_incumbent_after
+    return rules.keep.rule == "debiased" and after is not None and bar.since >= after and rereadings < 4
+
+
+def after_remeasuring(values: Sequence[float]) -> Bar:
+    """The bar from the incumbent's unselected readings."""
+    return Bar(ref=math.fsum(values) / len(values), readings=len(values))
+
+
+def _after_keep(sign: float, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
+    if not debiased:
+        return Bar(ref=sign * y)
+    return Bar(ref=sign * (y + min(sigma, 0.5 * max(0.0, threshold - y))))
+
+
+def _complexity(change: Change, per_line: float, sigma: float) -> float:
+    if change.net_lines < 0:
+        return -DELETION_CREDIT * sigma
+    return per_line * change.net_lines
+
+
+def _reason(keep: bool, y: float, threshold: float, cost: float) -> str:
+    if keep:
+        return "better" if y < threshold else "equal_and_shorter"
+    return "not_worth_its_lines" if y < threshold else "not_better"
+
+
+def _without_value(rules: Rules, status: Status, reason: str, detail: str) -> Verdict:
+    return Verdict(status=status, reason=reason, detail=detail, rule=rules.keep.rule)

@@ -1,0 +1,1 @@
+"""Execution plane: processes, clocks, devices. It runs things and says what happened."""

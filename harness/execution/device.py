@@ -1,0 +1,144 @@
+"""What a study trains on, asked of the driver from outside: its name, its memory, and how much of it a process tree holds. Locks too.
+
+NVML is loaded only when a CUDA device is wanted; without it the device is the CPU. No number from here decides a verdict but `memory_mb`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import re
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from harness.errors import InfrastructureFault, Locked
+from harness.execution.process import boot_id, started_at
+
+MIB = 1024 * 1024
+
+
+class Device(Protocol):
+    """Where jobs run."""
+
+    name: str
+    lock_name: str
+
+    def memory_mb(self, pids: Collection[int]) -> float | None:
+        """Device memory held by these processes in MiB; `None` where it is host memory or cannot be asked."""
+        ...
+
+
+class Cpu:
+    """Host memory only."""
+
+    lock_name = "cpu"
+
+    def __init__(self) -> None:
+        self.name = f"cpu: {_processor()}"
+
+    def memory_mb(self, pids: Collection[int]) -> float | None:
+        """Nothing of its own: the process tree's resident memory is what counts."""
+        return None
+
+
+class Gpu:
+    """One CUDA device through NVML; `nvml` is the pynvml module or a fake with its names."""
+
+    def __init__(self, nvml: Any, index: int = 0) -> None:
+        self._nvml = nvml
+        self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        name = nvml.nvmlDeviceGetName(self._handle)
+        self.name = f"cuda: {name.decode() if isinstance(name, bytes) else name}"
+        self.lock_name = f"cuda-{index}"
+
+    def memory_mb(self, pids: Collection[int]) -> float | None:
+        """Sum over the driver's list of compute processes; `None` when the driver does not say."""
+        try:
+            running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        except self._nvml.NVMLError:
+            return None
+        used = [p.usedGpuMemory for p in running if p.pid in set(pids)]
+        if not used or any(value is None for value in used):
+            return None
+        return float(sum(used)) / MIB
+
+
+def find(wanted: str) -> Device:
+    """The device for `auto`, `cpu` or `cuda`; `cuda` without one is an `InfrastructureFault`."""
+    if wanted == "cpu":
+        return Cpu()
+    gpu = _gpu()
+    if gpu is None and wanted == "cuda":
+        raise InfrastructureFault("the rules ask for a CUDA device and the driver shows none; check `nvidia-smi`, or set [run] device = 'cpu'")
+    return gpu or Cpu()
+
+
+def _gpu() -> Gpu | None:
+    if not Path("/dev/nvidiactl").exists():
+        return None
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        return Gpu(pynvml, int(visible) if visible.isdigit() else 0)
+    except pynvml.NVMLError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def lock_folder() -> Path:
+    """Where device locks lie: one folder for all studies and checkouts of this user. `RATCHET_LOCKS` moves it."""
+    return Path(os.environ.get("RATCHET_LOCKS") or Path(tempfile.gettempdir()) / f"ratchet-{os.getuid()}")
+
+
+class Lock:
+    """`flock` on a file: held by the kernel, released by death. The text inside names the holder for whoever is refused."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path, self._what = path, what
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> Lock:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = read_holder(self.path)
+            os.close(descriptor)
+            who = f"process {holder['pid']}" if holder else "another process"
+            raise Locked(f"{self._what} is in use by {who} ({self.path}); wait for it or stop it with `ratchet stop`") from None
+        text = json.dumps({"pid": os.getpid(), "started": started_at(os.getpid()), "boot": boot_id(), "what": self._what})
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def read_holder(path: Path) -> dict[str, Any] | None:
+    """Who holds a lock, by its text, if that very process still lives."""
+    try:
+        holder = json.loads(path.read_text())
+        alive = holder["boot"] == boot_id() and started_at(int(holder["pid"])) == holder["started"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return holder if alive else None

@@ -1,0 +1,33 @@
+"""Runs as `python -I -S launcher.py PARENT COMMAND…`: binds itself to the harness's life, then becomes the candidate.
+
+A script of its own, and not a function run between fork and exec, because that can deadlock in a threaded parent. Standard library only.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def launch(parent: int, command: list[str]) -> None:
+    """Die with the parent, dump no core, be the first to go when memory is short, then exec. Exit code 127: no such command."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(descriptor, b"1000")
+        os.close(descriptor)
+    if os.getppid() != parent:
+        sys.exit(137)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        sys.exit(127)
+
+
+if __name__ == "__main__":
+    launch(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,36 @@
+"""Signals as facts to ask for: INT and TERM once end the trial cleanly, INT twice ends everything at once, HUP is survived."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+class Interrupts:
+    """Installed by the command line for the length of a study; `reason` is empty until a signal came."""
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+
+    def install(self) -> None:
+        """Take the signals over; main thread only."""
+        for number in EXIT_CODES:
+            signal.signal(number, self._take)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def reason(self) -> str:
+        """The signal's name, or ''."""
+        return self.received.name if self.received else ""
+
+    @property
+    def exit_code(self) -> int:
+        """The shell's code for the signal that came."""
+        return EXIT_CODES[self.received] if self.received else 0
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None and number == signal.SIGINT:
+            os._exit(EXIT_CODES[signal.SIGINT])
+        self.received = self.received or signal.Signals(number)

@@ -1,0 +1,43 @@
+"""What a job is made of: its specification, its command, and the folder it runs in."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.artifacts.trial_dir import ReadingDir
+from harness.errors import InfrastructureFault
+from harness.rules import Rules
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What to run: files by name, the pristine prepare.py, the training data, and the seed. `cpu_cap` in CPU seconds, `None` for no cap."""
+
+    files: Mapping[str, str]
+    prepare: Path
+    train_data: Path
+    folder: ReadingDir
+    seed: int
+    marker: str
+    cpu_cap: float | None = None
+
+
+def resolve_command(rules: Rules) -> list[str]:
+    """The run command with `{python}` filled in; a launcher that is not there is an `InfrastructureFault`, not a crash."""
+    command = [part.replace("{python}", sys.executable) for part in rules.run.command]
+    if shutil.which(command[0]) is None:
+        raise InfrastructureFault(f"the run command's launcher {command[0]!r} is not found; correct [run] command in program.md")
+    return command
+
+
+def prepare_folder(folder: Path, files: Mapping[str, str], prepare: Path) -> None:
+    """A fresh folder with the files in scope and the pristine prepare.py, nothing else."""
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text.encode())
+    shutil.copyfile(prepare, folder / "prepare.py")

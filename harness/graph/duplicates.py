@@ -1,0 +1,182 @@
+"""When are two files the same idea? A text is parsed, normalised and hashed, so that spelling alone never buys a second run.
+
+Comments, layout, docstrings, the spelling of numbers, redundant parentheses and the values of seeds do not count. Pure: texts in,
+facts out. What follows from a duplicate is the guard's business; the parts the proposers share (`parse`, `assignments`, `respell`)
+are here because the guard reads a file the same way.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import io
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+
+from harness.trial import Change
+
+SEED_CALLS = frozenset({"manual_seed", "manual_seed_all", "seed", "default_rng", "Random"})
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def change(parent_text: str, new_text: str) -> Change:
+    """Lines added and removed, the SHA-256 of the new text's UTF-8 bytes and that of its normalised program. Never raises."""
+    added, removed = _changed_lines(
+        list(io.StringIO(parent_text, newline="\n")), list(io.StringIO(new_text, newline="\n"))
+    )
+    return Change(
+        added_lines=added,
+        removed_lines=removed,
+        file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(),
+        ast_sha256=fingerprint(new_text),
+    )
+
+
+def change_all(parents: Mapping[str, str], texts: Mapping[str, str]) -> Change:
+    """One `Change` for the whole scope: `texts` holds every editable file after the edit, `parents` those before it.
+
+    With one file it is exactly `change`; with several the lines add up and the hashes are those of the list of paths and hashes.
+    """
+    changes = {path: change(parents.get(path, ""), texts[path]) for path in sorted(texts)}
+    if len(changes) == 1:
+        return next(iter(changes.values()))
+    return Change(
+        added_lines=sum(one.added_lines for one in changes.values()),
+        removed_lines=sum(one.removed_lines for one in changes.values()),
+        file_sha256=_listing({path: one.file_sha256 for path, one in changes.items()}),
+        ast_sha256=_listing({path: one.ast_sha256 for path, one in changes.items()}),
+    )
+
+
+def same_idea(change: Change, known: Mapping[str, int]) -> int | None:
+    """The earlier trial whose program is the same, or `None`. `known` maps `ast_sha256` to the trial's number."""
+    return known.get(change.ast_sha256)
+
+
+def fingerprint(text: str, ignore_seeds: bool = True) -> str:
+    """SHA-256 (hex) of the normalised program, or of the prefixed bytes of a text that does not parse."""
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        return hashlib.sha256(b"unparsed\0" + _bytes(text)).hexdigest()
+    _drop_docstrings(tree)
+    if ignore_seeds:
+        _blank_seeds(tree)
+    digest = hashlib.sha256()
+    for token in _spelling(tree):
+        digest.update(_bytes(token) + b"\0")
+    return digest.hexdigest()
+
+
+def parse(text: str, name: str = "train.py") -> ast.Module:
+    """The tree of a text that compiles; `SyntaxError` for every reason why it does not, nesting too deep included."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(text, name)
+            compile(text, name, "exec", dont_inherit=True)  # finds what the grammar allows: `return` outside a function
+        except (RecursionError, MemoryError):
+            raise SyntaxError("nested too deeply to be parsed") from None
+        except (ValueError, OverflowError) as error:
+            raise SyntaxError(str(error)) from None
+    return tree
+
+
+def assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Name and value of every top-level `NAME = value` and `NAME: type = value`, in the order of the file."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            yield from ((target.id, statement.value) for target in statement.targets if isinstance(target, ast.Name))
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            yield statement.target.id, statement.value
+
+
+def respell(text: str, node: ast.expr, spelling: str) -> str:
+    """The text with exactly the source of `node` replaced; `node` comes from `parse(text)`, whose columns count UTF-8 bytes."""
+    lines = [line.encode() for line in io.StringIO(text, newline="\n")]
+    start, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    head, tail = lines[start][: node.col_offset], lines[end][node.end_col_offset :]
+    return b"".join([*lines[:start], head + spelling.encode() + tail, *lines[end + 1 :]]).decode()
+
+
+def is_seed(name: str) -> bool:
+    """Whether a name speaks of a seed, word by word: `SEED`, `data_seed`, not `SEEDLING_RATE`."""
+    return not {"seed", "seeds"}.isdisjoint(re.split(r"[_\d]+", name.lower()))
+
+
+def _changed_lines(old: list[str], new: list[str]) -> tuple[int, int]:
+    # Equal ends are cut off first: it is fast, and difflib ignores lines that are frequent in a long file.
+    shared = min(len(old), len(new))
+    head = next((i for i in range(shared) if old[i] != new[i]), shared)
+    tail = next((i for i in range(shared - head) if old[-1 - i] != new[-1 - i]), shared - head)
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    kept = sum(block.size for block in difflib.SequenceMatcher(None, old, new).get_matching_blocks())
+    return len(new) - kept, len(old) - kept
+
+
+def _drop_docstrings(tree: ast.Module) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+
+
+def _blank_seeds(tree: ast.Module) -> None:
+    for statement in tree.body:
+        named = [name for name, _ in assignments(ast.Module([statement], []))]
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and named and all(map(is_seed, named)):
+            statement.value = ast.Constant(0)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called(node) in SEED_CALLS:
+            node.args = [_blank(argument) for argument in node.args]
+            for keyword in node.keywords:
+                keyword.value = _blank(keyword.value)
+
+
+def _called(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _blank(value: ast.expr) -> ast.expr:
+    """The value with integer literals set to 0, in sums such as `setup.seed + 1` too."""
+    if isinstance(value, ast.Constant) and type(value.value) is int:
+        return ast.Constant(0)
+    if isinstance(value, ast.UnaryOp):
+        inner = _blank(value.operand)
+        return inner if isinstance(inner, ast.Constant) else ast.UnaryOp(value.op, inner)
+    if isinstance(value, ast.BinOp):
+        return ast.BinOp(_blank(value.left), value.op, _blank(value.right))
+    return value
+
+
+def _spelling(tree: ast.Module) -> Iterator[str]:
+    """The tree as unambiguous tokens. Not `ast.dump`: that recurses, and prints other things in other Pythons."""
+    stack: list[object] = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.Constant):
+            yield f"{type(item.value).__name__} {hex(item.value) if isinstance(item.value, int) else repr(item.value)}"
+        elif isinstance(item, ast.AST):
+            yield f"{type(item).__name__}("
+            fields = [(name, value) for name, value in ast.iter_fields(item) if value is not None and value != []]
+            stack.append(_Token(")"))
+            stack.extend(part for name, value in reversed(fields) for part in (value, _Token(f"{name}=")))
+        elif isinstance(item, list):
+            stack.extend([_Token("]"), *reversed(item), _Token("[")])
+        else:
+            yield item if isinstance(item, _Token) else repr(item)
+
+
+class _Token(str):
+    """Punctuation of the spelling, told apart from names in the tree."""
+
+
+def _listing(hashes: Mapping[str, str]) -> str:
+    return hashlib.sha256("".join(f"{path}\0{digest}\n" for path, digest in hashes.items()).encode()).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

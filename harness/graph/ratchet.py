@@ -1,0 +1,234 @@
+"""The git part: it only advances. The one importer of GitPython and the one writer of the user's repository.
+
+Commits are made by plumbing from the parent's tree with the files in scope replaced, through a private index: the user's checkout, index, HEAD
+and hooks play no part. A candidate has its own ref before it runs; the branch moves by compare-and-swap only. Nothing is ever pushed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import git
+
+from harness.artifacts import durable
+from harness.errors import BranchMoved, RepositoryUnfit, StorageFault, StudyExists
+from harness.trial import Candidate
+
+ZERO = "0" * 40
+CACHED_TEXTS = 16
+CONFIG = {
+    "core.fsync": "all",
+    "core.hooksPath": os.devnull,
+    "core.autocrlf": "false",
+    "core.fsmonitor": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "commit.gpgsign": "false",
+    "safe.directory": "*",
+}
+IDENTITY = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "Ratchet"), ("EMAIL", "ratchet@localhost"))}
+
+
+class Ratchet:
+    """One study's branch `autoresearch/<tag>` and trial refs, in the repository that holds the folder `project`."""
+
+    def __init__(self, project: Path, tag: str, index: Path) -> None:
+        self.project = project.resolve()
+        self.branch = f"autoresearch/{tag}"
+        self.trial_refs = f"refs/autoresearch/{tag}/trials"
+        self._index = index
+        self._index_base: str | None = None
+        self._texts: dict[tuple[str, str], str] = {}
+        self._git_dir, self._common_dir, self._prefix = _locate(self.project)
+        base = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        self._environment = {
+            **base, **IDENTITY, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_INDEX_FILE": str(index.resolve()), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+        }  # fmt: skip
+        self._command = ["git", f"--git-dir={self._git_dir}", *(part for item in CONFIG.items() for part in ("-c", "=".join(item)))]
+
+    @property
+    def branch_ref(self) -> str:
+        """The branch as a full ref name."""
+        return f"refs/heads/{self.branch}"
+
+    def baseline(self, files: Iterable[str]) -> str:
+        """HEAD, when `files` are regular, committed and unmodified there; raises `RepositoryUnfit` saying which is not."""
+        head = self.resolve("HEAD")
+        if head is None:
+            raise RepositoryUnfit(f"{self.project}: the repository has no commit yet; commit your files first")
+        for name in files:
+            if (self.project / name).is_symlink():
+                raise RepositoryUnfit(f"{self.project / name} is a symbolic link; replace it by the file itself and commit")
+            committed = self._run_ok("cat-file", "blob", f"{head}:{self._prefix}{name}")
+            if committed is None:
+                raise RepositoryUnfit(f"{name} is not committed in HEAD; run `git add {name} && git commit`, or start with --commit")
+            if not self._same_as_working_file(name, head):
+                raise RepositoryUnfit(f"{name} has uncommitted changes; commit or stash them, or start with --commit")
+        return head
+
+    def commit_working_files(self, files: Iterable[str], message: str) -> None:
+        """Commit just these files on the user's own HEAD, because the user asked for it."""
+        names = [str(self.project / name) for name in files]
+        environment = {**self._environment, "GIT_OPTIONAL_LOCKS": "1"}
+        del environment["GIT_INDEX_FILE"]
+        for arguments in (("add", "--", *names), ("commit", "-q", "--only", "-m", message, "--", *names)):
+            done = subprocess.run(
+                [*self._command[:1], *self._command[2:], "-C", str(self.project), *arguments], env=environment, capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0 and "nothing to commit" not in done.stdout:
+                raise RepositoryUnfit(f"git could not commit {', '.join(files)}: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+
+    def open_branch(self, commit: str) -> None:
+        """Create the study's branch at `commit`; raises `StudyExists` when it is there."""
+        if self.resolve(self.branch_ref) not in (None, commit):
+            raise StudyExists(f"the branch {self.branch} exists; choose another --tag, or delete it with `git branch -D {self.branch}`")
+        if list(self.refs()):
+            raise StudyExists(f"trials of this tag exist under {self.trial_refs}; choose another --tag")
+        self._run("update-ref", self.branch_ref, commit)
+        durable.sync_file_system(self._git_dir)
+
+    def clear_stale_locks(self) -> list[Path]:
+        """Remove lock files of our own refs and index, which a killed git left. Call only while holding the study's lock."""
+        folders = [self._common_dir / self.trial_refs, (self._common_dir / self.branch_ref).parent]
+        stale = [p for p in folders[0].glob("*.lock")] + [p for p in folders[1].glob(f"{Path(self.branch).name}.lock")]
+        stale += [p for p in (self._index.with_name(f"{self._index.name}.lock"),) if p.exists()]
+        for path in stale:
+            path.unlink()
+        return stale
+
+    def apply(self, trial: int, parent: str, files: Mapping[str, str], message: str) -> Candidate:
+        """Commit `files` on `parent` under the trial's own ref; a commit that is already there with the same content is adopted."""
+        ref = f"{self.trial_refs}/{trial:06d}"
+        existing = self.resolve(ref)
+        if existing and all(self.text_at(existing, name) == text for name, text in files.items()):
+            return Candidate(trial=trial, commit=existing, tree=self._run("rev-parse", f"{existing}^{{tree}}"), parent=parent, ref=ref)
+        tree = self._tree(parent, files)
+        commit = self._run("commit-tree", tree, "-p", parent, data=message.encode())
+        durable.crash_point("commit_written")
+        durable.sync_file_system(self._git_dir)
+        self._run("update-ref", ref, commit, existing or ZERO)
+        durable.sync_file_system(self._git_dir)
+        durable.crash_point("ref_written")
+        return Candidate(trial=trial, commit=commit, tree=tree, parent=parent, ref=ref)
+
+    def mark(self, trial: int, commit: str) -> str:
+        """Give an existing commit (the baseline) a trial ref too."""
+        ref = f"{self.trial_refs}/{trial:06d}"
+        self._run("update-ref", ref, commit)
+        durable.sync_file_system(self._git_dir)
+        return ref
+
+    def keep(self, commit: str, previous: str) -> None:
+        """Move the branch from `previous` to `commit`; done already is fine, anything else raises `BranchMoved`."""
+        tip = self.resolve(self.branch_ref)
+        if tip == commit:
+            return
+        if tip != previous:
+            raise BranchMoved(
+                f"{self.branch} should be at {previous[:12]} but is at {(tip or 'nothing')[:12]}; nothing was forced; "
+                f"put it back with `git update-ref {self.branch_ref} {previous}`, then `ratchet resume`"
+            )
+        self._run("update-ref", self.branch_ref, commit, previous)
+        durable.sync_file_system(self._git_dir)
+        durable.crash_point("branch_moved")
+
+    def revert(self, incumbent: str) -> None:
+        """A discard moves nothing: check that the branch still is at the incumbent."""
+        self.keep(incumbent, incumbent)
+
+    def text_at(self, commit: str, name: str) -> str:
+        """A file of the project at a commit, as UTF-8 text."""
+        if (commit, name) not in self._texts:
+            raw = self._run_ok("cat-file", "blob", f"{commit}:{self._prefix}{name}")
+            if raw is None:
+                raise RepositoryUnfit(f"{name} is not in commit {commit[:12]}; is `refs/autoresearch` still there?")
+            while len(self._texts) >= CACHED_TEXTS:
+                del self._texts[next(iter(self._texts))]
+            self._texts[commit, name] = raw.decode()
+        return self._texts[commit, name]
+
+    def diff(self, old: str, new: str) -> str:
+        """Unified diff between two commits."""
+        return self._raw("diff", "--no-color", "--no-ext-diff", old, new).decode(errors="replace")
+
+    def changed(self, old: str, new: str) -> list[str]:
+        """Paths, below the project, that differ between two commits."""
+        names = self._run("diff-tree", "-r", "--no-commit-id", "--name-only", old, new).splitlines()
+        return [name.removeprefix(self._prefix) for name in names]
+
+    def resolve(self, name: str) -> str | None:
+        """The commit a name points at, or `None`."""
+        found = self._run_ok("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return found.decode().strip() if found else None
+
+    def refs(self) -> dict[str, str]:
+        """Trial refs of this study and their commits."""
+        lines = self._run("for-each-ref", "--format=%(refname) %(objectname)", self.trial_refs).splitlines()
+        return dict(line.split() for line in lines)
+
+    def missing(self, commits: Iterable[str]) -> list[str]:
+        """Those of `commits` that git cannot read."""
+        wanted = sorted(set(commits))
+        found = self._run("cat-file", "--batch-check", data="\n".join(wanted).encode() + b"\n").splitlines()
+        return [name for name, line in zip(wanted, found, strict=True) if line.split()[1:2] != ["commit"]]
+
+    @staticmethod
+    def version() -> str:
+        """git's own version."""
+        return subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+
+    def _tree(self, parent: str, files: Mapping[str, str]) -> str:
+        if self._index_base != parent:
+            self._run("read-tree", parent)
+            self._index_base = parent
+        for name, text in files.items():
+            blob = self._run("hash-object", "-w", "--stdin", data=text.encode())
+            self._run("update-index", "--add", "--cacheinfo", f"100644,{blob},{self._prefix}{name}")
+        return self._run("write-tree")
+
+    def _same_as_working_file(self, name: str, head: str) -> bool:
+        environment = {k: v for k, v in self._environment.items() if k != "GIT_INDEX_FILE"}
+        command = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(self.project), "diff", "--quiet", head, "--", name]
+        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+
+    def _run(self, *arguments: str, data: bytes = b"") -> str:
+        return self._raw(*arguments, data=data).decode().strip()
+
+    def _run_ok(self, *arguments: str) -> bytes | None:
+        done = subprocess.run([*self._command, *arguments], env=self._environment, capture_output=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
+    def _raw(self, *arguments: str, data: bytes = b"") -> bytes:
+        done = subprocess.run([*self._command, *arguments], env=self._environment, input=data, capture_output=True, check=False)
+        if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+            raise StorageFault(f"git {arguments[0]} failed in {self._git_dir}: {said.splitlines()[-1]}")
+        return done.stdout
+
+
+def _locate(project: Path) -> tuple[Path, Path, str]:
+    """The git folder, the folder of its shared refs (another one in a linked work tree), and the project's path below the top of the work tree (`''` or `'sub/'`)."""
+    try:
+        with git.Repo(project, search_parent_directories=True) as repo:
+            if repo.working_tree_dir is None:
+                raise RepositoryUnfit(f"{project} is a bare repository; clone it and start there")
+            prefix = project.relative_to(Path(repo.working_tree_dir).resolve()).as_posix()
+            common = Path(repo.common_dir).resolve()
+            git_dir = Path(repo.git_dir).resolve()
+    except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+        raise RepositoryUnfit(f"{project} is not in a git repository; run `git init && git add -A && git commit` first") from None
+    _check_ownership(project)
+    return git_dir, common, "" if prefix == "." else f"{prefix}/"
+
+
+def _check_ownership(project: Path) -> None:
+    """Refuse a repository that the user's own git refuses; our commands lift that check for this one folder only."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")}
+    done = subprocess.run(["git", "-C", str(project), "rev-parse", "--git-dir"], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise RepositoryUnfit(f"git refuses {project}: {said[0] if said else done.returncode}; try `git config --global --add safe.directory {project}`")

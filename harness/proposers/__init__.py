@@ -1,0 +1,1 @@
+"""Proposers: where changes come from."""

@@ -1,0 +1,27 @@
+"""Builds the `Briefing` from the journal's fold: what the incumbent is and what was tried, in the order of the proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.artifacts.study import Study, TrialRow
+from harness.proposers.protocol import Briefing, Past
+
+
+def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], goal: str) -> Briefing:
+    """The briefing for proposal `number` on the commit `incumbent`, whose files in scope are `files`."""
+    assert study.started is not None, "a study that proposes has started"
+    past = [(row.proposal, _trial(row)) for row in study.rows if row.proposal is not None]
+    past += [
+        (proposal, Past(trial=None, title=edit or axis, axis=axis, edit=edit, refused=reason)) for proposal, reason, axis, edit in study.refusals
+    ]
+    past.sort(key=lambda item: item[0])
+    return Briefing(
+        number=number, incumbent=incumbent, files=dict(files), past=tuple(p for _, p in past), goal=goal, direction=study.started.direction
+    )
+
+
+def _trial(row: TrialRow) -> Past:
+    return Past(
+        trial=row.trial, title=row.title, axis=row.axis, edit=row.edit, status=row.status, gain=row.verdict.gain if row.verdict else None
+    )

@@ -1,0 +1,45 @@
+"""What every proposer is: `propose(briefing) -> Proposal`, or `None` when it has no more ideas.
+
+A proposer sees the study only through the `Briefing`, built from the journal. It never judges, commits, logs or counts. The offline ones
+are pure functions of the briefing, so that a restart needs no state of theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from harness.trial import Change, Proposal, Record, Status
+
+
+class Past(Record):
+    """One earlier proposal: a trial with its outcome, or a refusal (`trial` is `None`, `refused` the reason)."""
+
+    trial: int | None
+    title: str
+    axis: str
+    edit: str
+    status: Status | None = None
+    refused: str | None = None
+    gain: float | None = None
+
+
+class Briefing(Record):
+    """What a proposer is told. Texts are those of the files in scope at the incumbent; `change` is unused by offline proposers."""
+
+    number: int
+    incumbent: str
+    files: dict[str, str]
+    past: tuple[Past, ...]
+    goal: str
+    direction: str
+    last_change: Change | None = None
+
+
+class Proposer(Protocol):
+    """A source of changes."""
+
+    name: str
+
+    def propose(self, briefing: Briefing) -> Proposal | None:
+        """The next proposal, numbered `briefing.number`, on the parent `briefing.incumbent`; `None` ends the study."""
+        ...

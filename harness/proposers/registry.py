@@ -1,0 +1,25 @@
+"""Proposers by name, as the command line and the journal know them."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from harness.errors import UserFault
+from harness.proposers.protocol import Proposer
+from harness.proposers.scripted import Scripted
+from harness.proposers.search import Search
+
+NAMES = ("search", "scripted")
+
+
+def make(name: str, options: dict[str, str]) -> Proposer:
+    """`search` takes `seed`, `scripted` takes `edits` (a file); anything else is a `UserFault` naming the nearest."""
+    if name == "search":
+        return Search(seed=int(options.get("seed", "0")))
+    if name == "scripted":
+        if not options.get("edits"):
+            raise UserFault("the scripted proposer needs a list of edits; name its file with --edits")
+        return Scripted.from_file(Path(options["edits"]))
+    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)[0]
+    raise UserFault(f"no proposer {name!r}; did you mean {near!r}? There are: {', '.join(NAMES)}")

@@ -1,0 +1,224 @@
+"""Coordinate descent on the constants of train.py: the offline control that an LLM has to beat. Needs no model and no state.
+
+One upper-case number or flag is turned a trial: rates x or / 2^0.6, powers of two x or / 2, other integers +-1, fractions +-0.15, flags
+flipped. After a failure the other way is tried, after two the step is halved; constants that paid are chosen more often. Weights, ways
+and steps are replayed from `briefing.past`; `random.Random(f"{seed}:{number}")` only chooses among the constants. So a proposal
+is a pure function of seed, past and incumbent, and a restart changes nothing. Seeds are never touched.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from harness.graph import duplicates
+from harness.proposers.protocol import Briefing, Past
+from harness.trial import FAILED, Proposal, Status
+
+Number = bool | int | float
+
+NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+EDIT = re.compile(r"([A-Z][A-Z0-9_]*): (\S+) -> (\S+)")
+FRACTIONS = re.compile(
+    r"(?:.*_)?(?:FRACTION|FRAC|RATIO|SHARE|BETA\d*|MOMENTUM|DECAY|WARMUP|WARMDOWN|COOLDOWN|DROPOUT|FINAL)(?:_.*)?"
+)
+COUNTS = re.compile(
+    r"(?:.*_)?(?:DEPTH|LAYERS?|BLOCKS|ITERATIONS)(?:_.*)?"
+)  # doubling these seldom fits the budget: +-1
+RATE_OCTAVES = 0.6
+FRACTION_STEP = 0.15
+PAID, UNPAID = 1.5, 0.75
+WEIGHT_FLOOR, WEIGHT_CAP = 0.25, 3.0
+STEP_FLOOR = 0.125  # a rate then moves by 5 %, below the noise of one reading
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A top-level number of train.py and where it stands."""
+
+    name: str
+    value: Number
+    node: ast.expr
+
+
+@dataclass
+class Axis:
+    """What the past says of one constant. `tried` and `barred` hold (value before, value after) and (value before, way)."""
+
+    weight: float = 1.0
+    way: int = 1
+    step: float = 1.0
+    failures: int = 0
+    tried: set[tuple[float, float]] = field(default_factory=set)
+    barred: set[tuple[float, int]] = field(default_factory=set)
+
+    def take(self, past: Past, old: float, new: float) -> None:
+        """Learn from one earlier proposal."""
+        way = 1 if abs(new) > abs(old) else -1
+        self.tried.add((old, new))
+        if past.status is Status.KEEP:
+            self.tried.add((new, old))
+            self.weight = min(self.weight * PAID, WEIGHT_CAP)
+            self.way, self.failures = way, 0
+        elif past.refused:
+            self.way = -way
+        elif past.status not in (None, Status.INTERRUPTED, Status.BLOCKED):
+            self._fail(way)
+            if past.status in FAILED:
+                self.barred.add((old, way))
+
+    def _fail(self, way: int) -> None:
+        self.weight = max(self.weight * UNPAID, WEIGHT_FLOOR)
+        self.way = -way
+        self.failures += 1
+        if self.failures % 2 == 0:
+            self.step = max(self.step / 2, STEP_FLOOR)
+
+
+class Search:
+    """The proposer; `seed` makes studies differ."""
+
+    name = "search"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def propose(self, briefing: Briefing) -> Proposal | None:
+        """One untried change of one constant; `None` when there is no constant or none has an untried move left."""
+        path = "train.py" if "train.py" in briefing.files else min(briefing.files, default="")
+        text = briefing.files.get(path, "")
+        constants = find_constants(text)
+        axes = replay(briefing.past, constants)
+        moves = _moves(constants, axes)
+        if not moves:
+            return None
+        weights = [axes[constant.name].weight for constant, _ in moves]
+        rng = random.Random(f"{self.seed}:{briefing.number}")
+        constant, new = rng.choices(moves, weights)[0]
+        changed = duplicates.respell(text, constant.node, repr(new))
+        return _proposal(briefing, constant, new, {path: changed})
+
+
+def find_constants(text: str) -> list[Constant]:
+    """The upper-case numbers and flags that the text assigns once, at top level, as a literal; seeds are left out."""
+    try:
+        tree = duplicates.parse(text)
+    except SyntaxError:
+        return []
+    assigned = list(duplicates.assignments(tree))
+    names = [name for name, _ in assigned]
+    found = []
+    for name, node in assigned:
+        value = _literal(node)
+        if value is not None and NAME.fullmatch(name) and names.count(name) == 1 and not duplicates.is_seed(name):
+            found.append(Constant(name, value, node))
+    return found
+
+
+def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axis]:
+    """An `Axis` for each constant, taught by every earlier edit that reads `NAME: old -> new`, whoever proposed it."""
+    axes = {constant.name: Axis() for constant in constants}
+    for one in past:
+        edit = EDIT.fullmatch(one.edit)
+        if edit and edit.group(1) == one.axis and one.axis in axes:
+            old, new = _number(edit.group(2)), _number(edit.group(3))
+            if old is not None and new is not None:
+                axes[one.axis].take(one, old, new)
+    return axes
+
+
+def _literal(node: ast.expr) -> Number | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        inner = _literal(node.operand)
+        if inner is None or isinstance(inner, bool):
+            return None
+        return -inner if isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
+        return node.value
+    return None
+
+
+def _number(said: str) -> float | None:
+    if said in ("True", "False"):
+        return float(said == "True")
+    try:
+        return float(said)
+    except ValueError:
+        return None
+
+
+def _moves(constants: Sequence[Constant], axes: dict[str, Axis]) -> list[tuple[Constant, Number]]:
+    """One move for each constant that has an untried one; when none has, the same with steps halved, down to the floor."""
+    halving = 1.0
+    while halving >= STEP_FLOOR:
+        moves = [(constant, _move(constant, axes[constant.name], halving)) for constant in constants]
+        open_moves = [(constant, new) for constant, new in moves if new is not None]
+        if open_moves:
+            return open_moves
+        halving /= 2
+    return []
+
+
+def _move(constant: Constant, axis: Axis, halving: float) -> Number | None:
+    """The new value: the axis' own way first, then the other one; `None` when both are tried or barred."""
+    step = max(axis.step * halving, STEP_FLOOR)
+    old = constant.value
+    for way in (axis.way, -axis.way):
+        new = turned(constant.name, old, way, step)
+        if new is not None and (old, new) not in axis.tried and (old, way) not in axis.barred:
+            return new
+    return None
+
+
+def turned(name: str, old: Number, way: int, step: float) -> Number | None:
+    """`old` turned up (`way` 1: away from zero) or down (-1) by `step` (1 is the full step), or `None` when there is no such value."""
+    if isinstance(old, bool):
+        return (not old) if old == (way < 0) else None
+    if isinstance(old, int):
+        return _turned_integer(name, old, way)
+    if 0 <= old <= 1 and FRACTIONS.fullmatch(name):
+        edge = 1.0 if way > 0 else 0.0
+        distance = min(FRACTION_STEP * step, abs(edge - old) / 2)  # near an edge half the way to it: 0.95, 0.975
+        return _short(old, old + way * distance, way)
+    return _short(old, old * 2 ** (RATE_OCTAVES * step * way), way)
+
+
+def _turned_integer(name: str, old: int, way: int) -> int | None:
+    size = abs(old)
+    if old >= 2 and size & (size - 1) == 0 and not COUNTS.fullmatch(name):
+        return old * 2 if way > 0 else old // 2
+    size += way
+    lowest = 1 if old > 0 else 0
+    if size < lowest:
+        return None
+    return -size if old < 0 else size
+
+
+def _short(old: float, new: float, way: int) -> float | None:
+    """`new` in three digits, or in four when three would lose the move; fractions stay inside (0, 1)."""
+    for digits in (3, 4):
+        value = float(f"{new:.{digits}g}")
+        inside = not 0 < old < 1 or 0 < abs(value) < 1 or abs(new) >= 1
+        if inside and (abs(value) - abs(old)) * way > 0 and abs(value) != float("inf"):
+            return value
+    return None
+
+
+def _proposal(briefing: Briefing, constant: Constant, new: Number, files: dict[str, str | None]) -> Proposal:
+    name, old = constant.name, constant.value
+    kind = "flipped" if isinstance(old, bool) else "larger" if abs(new) > abs(old) else "smaller"
+    return Proposal(
+        id=briefing.number,
+        parent=briefing.incumbent,
+        title=f"{name} {old!r} → {new!r}",
+        hypothesis=f"{name} may not be at its best value; nothing but coordinate descent speaks for a {kind} one.",
+        expected_effect="A small gain of unknown size, or none.",
+        refuted_if=f"The trial with {name} = {new!r} is not kept.",
+        axis=name,
+        edit=f"{name}: {old!r} -> {new!r}",
+        files=files,
+        proposer=Search.name,
+    )

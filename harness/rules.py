@@ -1,0 +1,234 @@
+"""program.md -> `Rules`: the ten things a person sets, parsed by tomli and validated by pydantic with line numbers.
+
+Exactly one fenced block with the info string `toml rules` holds them. Unknown keys, wrong types and contradictions are errors that name
+the line of program.md and the nearest known key. Pure but for `load`, which reads the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from harness.errors import RulesInvalid
+
+OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
+PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
+
+
+class Section(BaseModel):
+    """One table of the rules block."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class Scope(Section):
+    """What a proposal may change. A path that is not editable is protected, named or not."""
+
+    editable: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = ("train.py",)
+    protected: Annotated[tuple[str, ...], Field(strict=False)] = ("prepare.py", "program.md", "harness/", "results.tsv", "runs/")
+    max_file_kb: Annotated[int, Field(ge=1, le=1024)] = 100
+    max_literal_bytes: Annotated[int, Field(ge=64)] = 2048
+
+
+class Metric(Section):
+    """What is measured, which way is better, and the open interval outside which a value is not believed."""
+
+    name: str = "val_bpb"
+    direction: Literal["lower", "higher"] = "lower"
+    plausible: Annotated[tuple[float, float], Field(strict=False)] = (0.3, 20.0)
+
+
+class Trial(Section):
+    """The budget of one trial: a clock and an amount (`tokens`, or seconds of `wall` or `cpu`), and a limit for each phase in seconds."""
+
+    profile: str = "cpu"
+    clock: Literal["wall", "cpu", "tokens"] = "tokens"
+    amount: Annotated[float, Field(gt=0)] = 675_840
+    compute_cap: Annotated[float, Field(ge=1.0)] = 1.25
+    setup_seconds: PositiveSeconds = 120.0
+    train_seconds: PositiveSeconds = 900.0
+    evaluate_seconds: PositiveSeconds = 300.0
+    memory_mb: Annotated[float, Field(gt=0)] | None = None
+
+
+class Run(Section):
+    """How a candidate is started. `{python}` is the interpreter that runs the harness. No shell."""
+
+    command: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = ("{python}", "train.py")
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class Result(Section):
+    """How the result is read: only the harness-owned evaluator's record is a measurement; what a script prints is compared and flagged."""
+
+    source: Literal["evaluator"] = "evaluator"
+    printed_tolerance: Annotated[float, Field(ge=0)] = 0.005
+
+
+class Crash(Section):
+    """Crash policy: back to the incumbent; interrupted trials run again; how often the machine may fail before the study pauses."""
+
+    action: Literal["revert"] = "revert"
+    reruns_after_interruption: Annotated[int, Field(ge=0, le=5)] = 1
+    infrastructure_failures: Annotated[int, Field(ge=1)] = 3
+
+
+class Keep(Section):
+    """What counts as better: `debiased` (default) or `strict` (lower reading wins). `prior_sigma` is the noise of one reading, if known."""
+
+    rule: Literal["debiased", "strict"] = "debiased"
+    baseline_readings: Annotated[int, Field(ge=1, le=10)] | None = None
+    prior_sigma: Annotated[float, Field(gt=0)] | None = None
+    complexity_per_line: Annotated[float, Field(ge=0)] = 5e-5
+    remeasure_incumbent_after: Annotated[int, Field(ge=1)] | None = 20
+
+
+class Log(Section):
+    """What is kept of each trial. Logs are capped; the newest bytes win."""
+
+    results: str = "results.tsv"
+    train_log_kb: Annotated[int, Field(ge=16)] = 1024
+
+
+class Escalation(Section):
+    """When a person is due: crashes in a row, refused proposals in a row. The study stops and says so."""
+
+    consecutive_crashes: Annotated[int, Field(ge=1)] = 5
+    refused_proposals: Annotated[int, Field(ge=1)] = 50
+
+
+class StopAt(Section):
+    """Stop conditions: trials after the baseline, hours, local time of day `HH:MM`, a metric value that is good enough."""
+
+    trials: Annotated[int, Field(ge=1)] | None = None
+    hours: Annotated[float, Field(gt=0)] | None = None
+    deadline: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
+    target: float | None = None
+
+
+class Rules(Section):
+    """All ten, with the digest of the program.md they came from."""
+
+    scope: Scope = Scope()
+    metric: Metric = Metric()
+    trial: Trial = Trial()
+    run: Run = Run()
+    result: Result = Result()
+    crash: Crash = Crash()
+    keep: Keep = Keep()
+    log: Log = Log()
+    escalation: Escalation = Escalation()
+    stop: StopAt = StopAt()
+    digest: str = ""
+
+    @model_validator(mode="after")
+    def _no_contradictions(self) -> Rules:
+        both = sorted(set(self.scope.editable) & set(self.scope.protected))
+        if both:
+            raise ValueError(f"[scope] {both[0]!r} is both editable and protected; take it out of one list")
+        unsafe = [p for p in self.scope.editable if p.startswith("/") or ".." in p.split("/") or p.endswith("/") or not p]
+        if unsafe:
+            raise ValueError(f"[scope] editable path {unsafe[0]!r} must be a file below the project's folder")
+        if self.metric.plausible[0] >= self.metric.plausible[1]:
+            raise ValueError("[metric] plausible must be [low, high] with low < high")
+        if self.trial.clock != "tokens" and self.trial.train_seconds < self.trial.amount:
+            raise ValueError("[trial] train_seconds is shorter than amount: every trial would time out")
+        if self.trial.clock == "tokens" and self.trial.amount != int(self.trial.amount):
+            raise ValueError("[trial] amount must be a whole number of tokens")
+        if not (self.stop.trials or self.stop.hours or self.stop.deadline):
+            raise ValueError("[stop] needs at least one of trials, hours, deadline: a study must end by itself")
+        return self
+
+
+def load(path: Path) -> Rules:
+    """Read and validate the rules of `path`; raises `RulesInvalid` with a sentence that names the file and the line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise RulesInvalid(f"{path}: not found; write one (the README shows how) or name it with --program") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RulesInvalid(f"{path}: cannot be read as UTF-8 text: {error}") from None
+    try:
+        return parse(text)
+    except RulesInvalid as error:
+        where = f"{path}:{error.line}" if error.line else str(path)
+        raise RulesInvalid(f"{where}: {error}", error.line) from None
+
+
+def parse(text: str) -> Rules:
+    """Rules from the whole text of a program.md; raises `RulesInvalid` whose `line` is 1-based in that text."""
+    first, block = _find_block(text.splitlines())
+    try:
+        table = tomli.loads("\n".join(block) + "\n")
+    except tomli.TOMLDecodeError as error:
+        place = re.search(r"at line (\d+)", str(error))
+        line = first + int(place.group(1)) - 1 if place else first + len(block)
+        said = re.sub(r" \(at [^)]*\)$", "", str(error))
+        raise RulesInvalid(f"the rules block is not valid TOML: {said[:1].lower()}{said[1:]}", line) from None
+    if "digest" in table:
+        raise RulesInvalid("unknown key 'digest'", first + _line_in(block, ("digest",)))
+    try:
+        return Rules(**table, digest=hashlib.sha256(text.encode()).hexdigest())
+    except ValidationError as error:
+        problem = error.errors()[0]
+        path = tuple(str(part) for part in problem["loc"])
+        raise RulesInvalid(_sentence(problem, path), first + _line_in(block, path or _named_section(problem["msg"]))) from None
+
+
+def _find_block(lines: list[str]) -> tuple[int, list[str]]:
+    """1-based line of the block's first line, and its lines; the block must be there once and be closed."""
+    openings = [(n, m.group(1)) for n, line in enumerate(lines) if (m := OPENING.match(line))]
+    if not openings:
+        raise RulesInvalid("no block fenced with ```toml rules; add one (the README shows the shortest)", 0)
+    if len(openings) > 1:
+        raise RulesInvalid(f"a second rules block; the first is at line {openings[0][0] + 1}; keep one", openings[1][0] + 1)
+    start, fence = openings[0]
+    for end in range(start + 1, len(lines)):
+        if lines[end].strip().startswith(fence) and not lines[end].strip().strip(fence[0]):
+            return start + 2, lines[start + 1 : end]
+    raise RulesInvalid("the rules block is never closed; add a line with ``` after it", start + 1)
+
+
+def _line_in(block: list[str], path: tuple[str, ...]) -> int:
+    """0-based line inside the block of the key `path`, or of its table, or 0."""
+    section, best = "", 0
+    for n, line in enumerate(block):
+        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
+        if header:
+            section = header.group(1)
+            if path and section == path[0]:
+                best = n
+        key = re.match(r"\s*([\w-]+)\s*=", line)
+        if key and len(path) > 1 and section == path[0] and key.group(1) == path[1]:
+            return n
+        if key and len(path) == 1 and not section and key.group(1) == path[0]:
+            return n
+    return best
+
+
+def _named_section(message: str) -> tuple[str, ...]:
+    named = re.search(r"\[(\w+)\]", message)
+    return (named.group(1),) if named else ()
+
+
+def _sentence(problem: Any, path: tuple[str, ...]) -> str:
+    """One sentence for one pydantic error."""
+    name = f"[{path[0]}] {'.'.join(path[1:])}".strip() if path else ""
+    if problem["type"] == "extra_forbidden":
+        owner: Any = Rules
+        for part in path[:-1]:
+            owner = owner.model_fields[part].annotation
+        known = [field for field in owner.model_fields if field != "digest"]
+        near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.0)
+        kind = "table" if len(path) == 1 else "key"
+        return f"unknown {kind} {path[-1]!r}{f' in [{path[0]}]' if len(path) > 1 else ''}; did you mean {near[0]!r}?"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    return f"{name}: {problem['msg'].lower()}, but it is {problem['input']!r}"

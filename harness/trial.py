@@ -1,0 +1,238 @@
+"""The nouns of a study, frozen. A missing number is `None`, never 0 or NaN. Nothing here decides anything.
+
+Units: seconds, MiB for memory, nats and bytes as counted, metric values in the metric's own unit (`val_bpb`: bits per byte).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+class Record(BaseModel):
+    """A frozen record: no unknown keys, finite numbers only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class VersionedRecord(Record):
+    """A record that is stored as a file or an event of its own."""
+
+    schema_version: int = SCHEMA_VERSION
+
+
+class Status(str, Enum):
+    """What became of a trial; the words of `results.tsv`."""
+
+    KEEP = "keep"
+    DISCARD = "discard"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    INVALID = "invalid"
+    PRUNED = "pruned"
+    BLOCKED = "blocked"
+    INTERRUPTED = "interrupted"
+
+
+MEASURED = frozenset({Status.KEEP, Status.DISCARD})
+FAILED = frozenset({Status.CRASH, Status.TIMEOUT, Status.OOM, Status.INVALID})
+
+
+class Proposal(VersionedRecord):
+    """A change with its hypothesis. `files` maps a path to its whole new text, or to `None` for a deletion.
+
+    `axis` names what is turned (a constant, an idea), `edit` says the change in one line, for people and for offline proposers.
+    """
+
+    id: int
+    parent: str
+    title: str
+    hypothesis: str = ""
+    expected_effect: str = ""
+    refuted_if: str = ""
+    axis: str = ""
+    edit: str = ""
+    files: dict[str, str | None]
+    proposer: str
+    model: str | None = None
+    usage: dict[str, int] = Field(default_factory=dict)
+    cost_usd: float | None = None
+
+
+class Change(Record):
+    """What a proposal does to the file in scope, as facts for the judge and for the duplicate check."""
+
+    added_lines: int
+    removed_lines: int
+    file_sha256: str
+    ast_sha256: str
+
+    @property
+    def net_lines(self) -> int:
+        """Lines added minus lines removed."""
+        return self.added_lines - self.removed_lines
+
+
+class Candidate(Record):
+    """A proposal as a commit under its own ref."""
+
+    trial: int
+    commit: str
+    tree: str
+    parent: str
+    ref: str
+
+
+class JobEnd(str, Enum):
+    """How a training job ended."""
+
+    OK = "ok"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+    INVALID = "invalid"
+    INTERRUPTED = "interrupted"
+    ENVIRONMENT = "environment"
+
+
+class JobOutcome(Record):
+    """One training job, as the harness saw it from outside. `steps`, `tokens` and `claims` are what the job said."""
+
+    end: JobEnd
+    reason: str = ""
+    detail: str = ""
+    exit_code: int | None = None
+    setup_seconds: float | None = None
+    train_seconds: float | None = None
+    cpu_seconds: float | None = None
+    peak_memory_mb: float | None = None
+    steps: int | None = None
+    tokens: int | None = None
+    checkpoint_sha256: str | None = None
+    claims: dict[str, str | int | float | None] = Field(default_factory=dict)
+    printed_metric: float | None = None
+
+
+class DocumentScore(Record):
+    """Nats and bytes of one document of the evaluated split."""
+
+    nats: float
+    bytes: int
+
+
+class Measurement(Record):
+    """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its trial."""
+
+    token: str
+    value: float
+    nats: float
+    bytes: int
+    tokens: int
+    windows: int
+    data_sha256: str
+    checkpoint_sha256: str
+    seconds: float
+    documents: tuple[DocumentScore, ...] = ()
+
+
+class EvaluationFault(Record):
+    """Why a finished job has no measurement."""
+
+    reason: str
+    detail: str
+    candidate_to_blame: bool
+
+
+class Reading(Record):
+    """One job of a trial and what was measured of it: `value` is `None` when there is no measurement."""
+
+    trial: int
+    replicate: int
+    seed: int
+    outcome: JobOutcome
+    measurement: Measurement | None = None
+    fault: EvaluationFault | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The metric value, or `None`."""
+        return self.measurement.value if self.measurement else None
+
+
+class Bar(Record):
+    """What the next candidate must beat: the incumbent's de-biased value, the readings it rests on, measured trials since the last keep."""
+
+    ref: float
+    readings: int = 1
+    since: int = 0
+
+
+class Noise(Record):
+    """Standard deviation of one reading, pooled from re-runs and shrunk to the device's prior."""
+
+    sigma: float
+    prior_sigma: float
+    prior_weight: float
+    degrees: int
+
+
+class Verdict(VersionedRecord):
+    """The judge's word on one candidate, with the values it rests on. Gains are positive when better."""
+
+    status: Status
+    reason: str
+    detail: str = ""
+    rule: str
+    value: float | None = None
+    bar: float | None = None
+    complexity: float = 0.0
+    gain: float | None = None
+    standard_error: float | None = None
+    p_better: float | None = None
+    sigma: float | None = None
+    next_bar: Bar | None = None
+
+
+class BudgetLeft(Record):
+    """Every counter, at the moment of a decision. `None` means unlimited."""
+
+    trials: int | None
+    seconds: float | None
+    crashes: int
+
+
+class Stop(Record):
+    """Why a study stopped, as one sentence and as an exit code."""
+
+    reason: str
+    sentence: str
+    exit_code: Annotated[int, Field(ge=0, le=255)]
+
+
+class Environment(VersionedRecord):
+    """Where and with what a study runs; its digest is in every trial."""
+
+    python: str
+    platform: str
+    device: str
+    packages: dict[str, str]
+    cpu_count: int
+    git: str
+    harness_sha256: str
+
+
+class DataFacts(Record):
+    """What `prepare.py describe` says: the file handed to jobs and every file whose change would change the metric."""
+
+    profile: str
+    metric: str
+    vocab_size: int | None = None
+    context: int | None = None
+    data_sha256: str
+    train: str
+    files: tuple[dict[str, str | int], ...] = ()

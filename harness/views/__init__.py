@@ -1,0 +1,1 @@
+"""Views: read the journal, change nothing that matters."""

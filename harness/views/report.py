@@ -1,0 +1,188 @@
+"""`report.md`: one page for the morning. What to believe, what was kept, how to replay, adopt or undo it, what failed, what it cost.
+
+It is text made from the journal's fold and works on any prefix of a night, down to nothing. The baseline is trial 0 everywhere. It certifies nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.trial_dir import StudyDir
+from harness.trial import FAILED, Status
+from harness.views import status
+from harness.views.belief import headline
+from harness.views.results import COMMIT_DIGITS, believed_value, memory_gb, total
+from harness.views.text import duration, flatten, md, number, plural, signed, table
+
+MOST_KEEPS, MOST_MISSES, MOST_FAILURES, MOST_WARNINGS = 40, 8, 15, 20
+NEAR_MISS = 0.25
+OFFLINE = ("search", "scripted", "tpe")
+
+
+def render(study: Study, study_dir: StudyDir) -> str:
+    """The whole page as Markdown."""
+    if study.started is None:
+        return f"# Study {md(study_dir.tag)}\n\nNothing is recorded yet: no study has started here, so there is nothing to believe.\n"
+    where = study_dir.path.relative_to(study_dir.project).as_posix()
+    sections = [
+        f"# Study {md(study.started.tag)}",
+        "\n\n".join(headline(study)),
+        f"Started {md(study.started_at)}, last event {md(study.last_at)}. All trials: `{where}/results.tsv`; picture: `{where}/progress.png`.",
+        _incumbent(study),
+        _keeps(study),
+        _near_misses(study),
+        _failures(study, where),
+        _refusals(study),
+        _cost(study),
+        _budget(study),
+        _warnings(study),
+        _provenance(study),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def show(row: TrialRow) -> str:
+    """The command that prints a trial's file."""
+    return f"`git show {(row.commit or '')[:COMMIT_DIGITS]}:train.py`" if row.commit else ""
+
+
+def _incumbent(study: Study) -> str:
+    best = study.incumbent
+    if best is None or study.started is None or best.trial == 0:
+        return ""
+    again = study.rereadings.get(best.trial, [])[1:]
+    lines = [
+        f"- commit `{(best.commit or '')[:COMMIT_DIGITS]}`, trial {best.trial}: {md(best.title)}",
+        f"- reads {number(believed_value(best), 6)}; peak memory {memory_gb(best) or 'unknown'}{' GB' if memory_gb(best) else ''}",
+        f"- measured again, unselected: {', '.join(f'{v:.6f}' for v in again) or 'never'}",
+        f"- look at it: {show(best)}",
+        f"- adopt it, all keeps up to it: `git merge {study.started.branch}`; undo one of them afterwards: `git revert <its commit>`",
+        f"- drop it: nothing to do, your branch was never touched (`git branch -D {study.started.branch}` forgets the study's branch)",
+    ]
+    return "## The incumbent\n\n" + "\n".join(lines)
+
+
+def _keeps(study: Study) -> str:
+    kept = [row for row in study.rows if row.status is Status.KEEP and row.trial != 0]
+    if not kept:
+        return ""
+    note = "Gains are against the incumbent's de-biased value of that moment; a keep may read slightly worse than the best so far."
+    return f"## Kept\n\n{_trials(kept[-MOST_KEEPS:])}\n\n{_left_out(len(kept), MOST_KEEPS, 'earlier keep')}{note}"
+
+
+def _trials(rows: Iterable[TrialRow]) -> str:
+    """Measured trials with what it takes to look at them again."""
+    cells = [
+        [str(row.trial), number(believed_value(row), 6), *_evidence(row), md(row.title), show(row)] for row in rows
+    ]
+    return table(["trial", "reading", "gain ± se", "P(better)", "what", "replay"], cells)
+
+
+def _evidence(row: TrialRow) -> tuple[str, str]:
+    verdict = row.verdict
+    if verdict is None or verdict.gain is None:
+        return "", ""
+    error = f" ± {verdict.standard_error:.4f}" if verdict.standard_error is not None else ""
+    return f"{signed(verdict.gain)}{error}", number(verdict.p_better, 2)
+
+
+def _left_out(count: int, most: int, noun: str) -> str:
+    return f"{plural(count - most, noun)} left out; `results.tsv` has all. " if count > most else ""
+
+
+def _near_misses(study: Study) -> str:
+    discarded = (row for row in study.rows if row.status is Status.DISCARD)
+    missed = [
+        (p, -row.trial, row) for row in discarded if row.verdict and (p := row.verdict.p_better or 0.0) >= NEAR_MISS
+    ]
+    if not missed:
+        return ""
+    missed.sort(key=lambda triple: triple[:2], reverse=True)
+    shown = _trials(row for _, _, row in missed[:MOST_MISSES])
+    left = _left_out(len(missed), MOST_MISSES, "weaker one")
+    return f"## Near misses\n\nDiscarded, yet perhaps better; worth a second reading or a combination.\n\n{shown}\n\n{left}".rstrip()
+
+
+def _failures(study: Study, where: str) -> str:
+    failed = [row for row in study.rows if row.status in FAILED or row.status in (Status.INTERRUPTED, Status.BLOCKED)]
+    if not failed:
+        return ""
+    counts = Counter(
+        f"{row.status.value if row.status else ''}: {row.verdict.reason if row.verdict else ''}" for row in failed
+    )
+    summary = ", ".join(f"{count} × {md(name)}" for name, count in counts.most_common(12))
+    rows = [[str(row.trial), md(name_of(row)), md(row.verdict.detail if row.verdict else "", 120), md(row.title, 60), f"`{where}/{flatten(row.folder)}/`"]
+            for row in failed[-MOST_FAILURES:]]  # fmt: skip
+    left = _left_out(len(failed), MOST_FAILURES, "earlier one")
+    return (
+        f"## What failed\n\n{summary}.\n\n{table(['trial', 'why', 'detail', 'what', 'logs'], rows)}\n\n{left}".rstrip()
+    )
+
+
+def name_of(row: TrialRow) -> str:
+    """`crash (exit_code)`."""
+    return f"{row.status.value if row.status else ''} ({row.verdict.reason if row.verdict else ''})"
+
+
+def _refusals(study: Study) -> str:
+    if not study.refused:
+        return ""
+    counts = Counter(reason for _, reason, _, _ in study.refusals)
+    lines = [f"- {count:,} × {md(reason)}" for reason, count in counts.most_common(12)]
+    early = (
+        f" The reasons are those of the last {len(study.refusals):,}." if study.refused > len(study.refusals) else ""
+    )
+    return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(
+        lines
+    )
+
+
+def _cost(study: Study) -> str:
+    tokens = sum(total(row, "tokens") or 0 for row in study.rows)
+    share = (
+        f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}"
+        if study.elapsed > 0
+        else "of no time yet"
+    )
+    proposer = study.started.proposer if study.started else ""
+    model = "none, the proposer is offline" if proposer in OFFLINE else "unknown, the journal has no price"
+    lines = [f"- trials: {status.counts_text(study)}", f"- training: {duration(study.train_seconds)}, {share}",
+             f"- tokens trained on in settled trials: {tokens:,.0f}", f"- proposer {md(proposer)}; model cost: {model}"]  # fmt: skip
+    return "## What it cost\n\n" + "\n".join(lines)
+
+
+def _budget(study: Study) -> str:
+    if study.stop is None:
+        end = "It has not stopped, or was cut off: there is no stop in the journal."
+    else:
+        end = f"It stopped: {md(study.stop.sentence, 300)} (reason {md(study.stop.reason)}, exit code {study.stop.exit_code})"
+    return f"## Budget and end\n\n{end}\n\nBudget: {status.budget_sentence(study)}."
+
+
+def _warnings(study: Study) -> str:
+    if not study.warnings:
+        return ""
+    shown = [f"- {md(warning, 300)}" for warning in study.warnings[-MOST_WARNINGS:]]
+    more = len(study.warnings) - MOST_WARNINGS
+    return "## Warnings\n\n" + "\n".join([*shown, *([f"- and {more} earlier"] if more > 0 else [])])
+
+
+def _provenance(study: Study) -> str:
+    started = study.started
+    assert started is not None, "render has seen to it"
+    env, data = started.environment, started.data
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(env.packages.items()))
+    edited = (
+        ""
+        if study.rules_digest == started.rules_digest
+        else f" at the start, `{study.rules_digest[:12]}` now: edited during the study"
+    )
+    lines = [
+        f"- metric: {md(started.metric)}, {md(started.direction)} is better; baseline `{started.baseline_commit[:COMMIT_DIGITS]}`",
+        f"- device: {md(env.device)}; {md(env.platform)}; Python {md(env.python)}; {md(packages, 300)}; git {md(env.git)}",
+        f"- data: profile {md(data.profile)}, `{data.data_sha256[:12]}`; prepare.py `{started.prepare_sha256[:12]}`",
+        f"- rules: `{started.rules_digest[:12]}`{edited}; harness `{env.harness_sha256[:12]}`",
+    ]
+    return "## What the numbers rest on\n\n" + "\n".join(lines)

@@ -1,0 +1,66 @@
+"""One trial in full, and the log of all: plain text from the journal's fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.trial_dir import StudyDir
+from harness.graph.lineage import LogEntry
+from harness.trial import Reading
+from harness.views.text import flatten, number, signed
+
+
+def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
+    """Change, readings, verdict with its inputs, and where the evidence lies."""
+    files = folder.trial(row.folder)
+    lines = [
+        f"trial {row.trial}: {flatten(row.title)}",
+        f"  commit    {row.commit or 'none yet'}",
+        f"  parent    {row.parent}",
+    ]
+    if row.edit:
+        lines.append(f"  edit      {flatten(row.edit)} ({row.change.net_lines:+d} lines)")
+    lines += [_reading(reading) for reading in row.readings]
+    lines += _verdict(row)
+    if row.commit:
+        lines += [f"  replay    git show {row.commit}:train.py", f"  evidence  {files.path}"]
+    if files.diff.exists() and row.trial:
+        lines += ["", files.diff.read_text(errors="replace").rstrip()]
+    return "\n".join(lines)
+
+
+def _reading(reading: Reading) -> str:
+    out = reading.outcome
+    why = reading.fault.reason if reading.fault else out.reason
+    facts = [
+        f"value {number(reading.value, 6, 'none')}", f"seed {reading.seed}", f"training {number(out.train_seconds, 1, '?')} s",
+        f"{number(out.cpu_seconds, 1, '?')} CPU-s", f"peak {number(out.peak_memory_mb, 0, '?')} MiB", f"steps {out.steps or '?'}", f"tokens {out.tokens or '?'}",
+    ]  # fmt: skip
+    return f"  reading {reading.replicate} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}"
+
+
+def _verdict(row: TrialRow) -> list[str]:
+    verdict = row.verdict
+    if verdict is None:
+        return ["  verdict   none yet"]
+    lines = [
+        f"  verdict   {verdict.status.value}: {verdict.reason}{f' ({flatten(verdict.detail, 300)})' if verdict.detail else ''}"
+    ]
+    if verdict.gain is not None:
+        lines.append(
+            f"  gain      {signed(verdict.gain)} ± {number(verdict.standard_error, 4)}, P(better) {number(verdict.p_better, 2)}; "
+            f"bar {number(verdict.bar, 6)}, lines cost {number(verdict.complexity, 5)}, sigma {number(verdict.sigma, 5)}, rule {verdict.rule}"
+        )
+    return lines
+
+
+def log_text(entries: Sequence[LogEntry]) -> str:
+    """One line a trial; `*` marks the chain from the baseline to the incumbent."""
+    if not entries:
+        return "no trial yet"
+    return "\n".join(
+        f"{'*' if e.on_path else ' '} {e.trial:>5}  {(e.commit or '')[:12]:12}  {e.status.value if e.status else 'running':11} "
+        f"{number(e.value, 6, '-'):>10}  {signed(e.gain, 4, '-'):>9}  {flatten(e.title, 80)}"
+        for e in entries
+    )

@@ -1,0 +1,543 @@
+"""prepare.py without torch: corpus, splits, tokenizer, data folder, budget, messages and the arithmetic of a score."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import prepare
+
+ROOT = Path(prepare.__file__).resolve().parent
+HELLO = {"profile": "cpu", "device": "cpu", "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    prepare.prepare("cpu", str(root))
+    return root
+
+
+@pytest.fixture
+def root(pristine: Path, tmp_path: Path) -> Path:
+    """A data root that a test may damage."""
+    return Path(shutil.copytree(pristine, tmp_path / "data"))
+
+
+@pytest.fixture(scope="module")
+def data(pristine: Path) -> Any:
+    return prepare.Data.open("cpu", str(pristine))
+
+
+@pytest.fixture(scope="module")
+def vocabulary(data: Any) -> list[bytes]:
+    stored = json.loads((data.folder / "tokenizer.json").read_text())
+    return [bytes.fromhex(token) for token in stored["tokens"]]
+
+
+def stamps(root: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+
+
+# --- corpus, splits, passages
+
+
+def test_the_splits_have_the_pinned_bytes_and_digests() -> None:
+    splits = prepare.split_addresses(prepare.read_corpus())
+    assert {name: len(addresses) for name, addresses in splits.items()} == {"train": 209, "val": 12, "sealed": 12}
+    for name, addresses in splits.items():
+        raw = "".join(addresses).encode()
+        assert (len(raw), hashlib.sha256(raw).hexdigest()) == prepare.SPLITS[name]
+
+
+def test_passages_lose_nothing_and_stay_about_a_kilobyte() -> None:
+    for address in prepare.split_addresses(prepare.read_corpus())["val"]:
+        pieces = prepare.passages(address)
+        assert "".join(pieces) == address
+        assert all(pieces)
+        long = [piece for piece in pieces if len(piece.encode()) > prepare.PASSAGE_BYTES]
+        assert all(len(prepare.passages(piece)) == 1 for piece in long), "only a single sentence may be longer"
+
+
+@given(st.text())
+def test_passages_lose_nothing_of_any_text(text: str) -> None:
+    assert "".join(prepare.passages(text)) == text
+
+
+def test_an_address_is_in_exactly_one_split_by_its_position() -> None:
+    splits = prepare.split_addresses("".join(f"address {i}\n" for i in range(40)))
+    assert splits["sealed"] == ["address 0\n", "address 20\n"]
+    assert splits["val"] == ["address 10\n", "address 30\n"]
+    assert len(splits["train"]) == 36
+
+
+# --- tokenizer
+
+
+@given(st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "replace"))))
+@settings(max_examples=200, deadline=None)
+def test_the_byte_table_counts_the_bytes_of_any_text(vocabulary: list[bytes], text: str) -> None:
+    ids = prepare.encoder(vocabulary)(text)
+    assert int(prepare.byte_table(vocabulary)[ids].sum()) == len(text.encode())
+    assert b"".join(vocabulary[i] for i in ids) == text.encode()
+
+
+@pytest.mark.parametrize(
+    "text", ["🎉🧑‍🚀 to the moon", "國情咨文 – naïve “quotes”", "broken \ufffd\ufffd bytes", "\t\n  \r\n "]
+)
+def test_the_byte_table_is_right_where_tokens_are_parts_of_characters(vocabulary: list[bytes], text: str) -> None:
+    ids = prepare.encoder(vocabulary)(text)
+    assert int(prepare.byte_table(vocabulary)[ids].sum()) == len(text.encode())
+
+
+def test_the_vocabulary_covers_every_byte_and_bos_is_worth_none(data: Any, vocabulary: list[bytes]) -> None:
+    table = data.split("val")[1]
+    assert len(table) == prepare.VOCAB_SIZE
+    assert set(vocabulary) >= {bytes([value]) for value in range(256)}
+    assert table[prepare.BOS] == 0
+    assert (table[: prepare.BOS] > 0).all()
+
+
+# --- the data folder
+
+
+def test_every_split_is_worth_exactly_the_bytes_of_its_text(data: Any) -> None:
+    for name, (size, _) in prepare.SPLITS.items():
+        ids, table = data.split(name)
+        assert int(table[ids].sum(dtype=np.int64)) == size
+        assert ids[0] == prepare.BOS
+
+
+def test_the_documents_of_a_split_begin_at_its_addresses(data: Any, vocabulary: list[bytes]) -> None:
+    ids, _ = data.split("val")
+    starts = data.manifest["splits"]["val"]["starts"]
+    texts = [
+        b"".join(vocabulary[i] for i in ids[a:b] if i != prepare.BOS).decode()
+        for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)
+    ]
+    assert texts == prepare.split_addresses(prepare.read_corpus())["val"]
+
+
+def test_tokens_that_are_not_the_text_are_refused(data: Any, vocabulary: list[bytes]) -> None:
+    ids, table = data.split("val")
+    swapped = np.array(ids)
+    swapped[[1, 2]] = swapped[[2, 1]]
+    with pytest.raises(prepare.DataError, match="does not decode"):
+        prepare.check_text("val", swapped, vocabulary, table)
+    with pytest.raises(prepare.DataError, match="are worth 4902.. bytes"):
+        prepare.check_text("val", ids[:-1], vocabulary, table)
+
+
+def test_a_second_preparation_only_verifies(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = stamps(root)
+    prepare.prepare("cpu", str(root))
+    assert "already prepared" in capsys.readouterr().out
+    assert stamps(root) == before
+
+
+def test_preparation_is_the_same_bytes_everywhere(pristine: Path, tmp_path: Path) -> None:
+    prepare.prepare("cpu", str(tmp_path))
+    assert (
+        prepare.describe("cpu", str(tmp_path))["data_sha256"] == prepare.describe("cpu", str(pristine))["data_sha256"]
+    )
+    assert not list(tmp_path.rglob(".*")), "no temporary file is left"
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def change(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("damage", [remove, empty, truncate, change])
+@pytest.mark.parametrize("name", ["train.bin", "val.bin", "bytes.bin", "tokenizer.json", "manifest.json"])
+def test_a_bad_file_is_named_and_refused(root: Path, name: str, damage: Callable[[Path], None]) -> None:
+    folder = prepare.data_folder("cpu", str(root))
+    damage(folder / name)
+    with pytest.raises(prepare.DataError) as caught:
+        prepare.Data.open("cpu", str(root))
+    # a changed manifest may point at a file that is right
+    assert name in str(caught.value) or (name == "manifest.json" and ".bin" in str(caught.value))
+    assert "python prepare.py" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_only_the_validation_tokens_are_not_enough(root: Path) -> None:
+    folder = prepare.data_folder("cpu", str(root))
+    for path in folder.iterdir():
+        if path.name != "val.bin":
+            path.unlink()
+    with pytest.raises(prepare.DataError, match=r"manifest\.json is missing"):
+        prepare.Data.open("cpu", str(root))
+
+
+def test_data_of_other_settings_is_refused(root: Path) -> None:
+    path = prepare.data_folder("cpu", str(root)) / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"vocab_size": 4096}))
+    with pytest.raises(prepare.DataError, match="another corpus or tokenizer"):
+        prepare.Data.open("cpu", str(root))
+
+
+def test_preparation_names_and_repairs_a_bad_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = prepare.describe("cpu", str(root))["data_sha256"]
+    truncate(prepare.data_folder("cpu", str(root)) / "val.bin")
+    prepare.prepare("cpu", str(root))
+    assert "val.bin is damaged" in capsys.readouterr().out
+    assert prepare.describe("cpu", str(root))["data_sha256"] == digest
+
+
+@pytest.mark.parametrize(("profile", "words"), [("gpu", "not built yet"), ("tpu", "no such profile")])
+def test_a_profile_that_does_not_exist_says_which_one_to_use(profile: str, words: str) -> None:
+    with pytest.raises(prepare.DataError, match=f"{words}.*--profile cpu"):
+        prepare.data_folder(profile)
+
+
+def test_the_data_folder_follows_the_flag_then_the_variable_then_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RATCHET_DATA", raising=False)
+    assert prepare.data_folder("cpu").parent == tmp_path / "cache" / "ratchet"
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path / "variable"))
+    assert prepare.data_folder("cpu").parent == tmp_path / "variable"
+    assert prepare.data_folder("cpu", str(tmp_path / "flag")).parent == tmp_path / "flag"
+
+
+# --- the command line
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "prepare.py"), *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def test_describe_prints_one_object_with_every_file_and_its_digest(pristine: Path) -> None:
+    done = command("describe", "--profile", "cpu", "--data", str(pristine))
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    files = {Path(entry["path"]).name: entry for entry in said.pop("files")}
+    assert {"train.bin", "val.bin", "sealed.bin", "bytes.bin", "tokenizer.json", "manifest.json"} == set(files)
+    for entry in files.values():
+        raw = Path(entry["path"]).read_bytes()
+        assert (entry["bytes"], entry["sha256"]) == (len(raw), hashlib.sha256(raw).hexdigest())
+    assert said["train"] == files["train.bin"]["path"]
+    assert said["data_sha256"] == files["manifest.json"]["sha256"]
+    assert {key: said[key] for key in ("profile", "metric", "vocab_size", "context")} == {
+        "profile": "cpu",
+        "metric": "val_bpb",
+        "vocab_size": 2048,
+        "context": 256,
+    }
+
+
+def test_describe_does_not_import_torch(pristine: Path) -> None:
+    code = "import sys, prepare; prepare.main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    arguments = [sys.executable, "-c", code, "describe", "--data", str(pristine)]
+    assert subprocess.run(arguments, cwd=ROOT, capture_output=True, timeout=30, check=False).returncode == 0
+
+
+def test_describe_refuses_bad_data_in_one_sentence(root: Path) -> None:
+    empty(prepare.data_folder("cpu", str(root)) / "train.bin")
+    done = command("describe", "--data", str(root))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "train.bin" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_damaged_corpus_is_one_sentence(tmp_path: Path) -> None:
+    for relative in ("prepare.py", "harness/corpus/sotu.txt.xz"):
+        (tmp_path / relative).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / relative, tmp_path / relative)
+    truncate(tmp_path / "harness/corpus/sotu.txt.xz")
+    arguments = [sys.executable, str(tmp_path / "prepare.py"), "--data", str(tmp_path / "data")]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "sotu.txt.xz cannot be read" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# --- clock and loader
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("clock", ["wall", "cpu"])
+def test_a_budget_of_seconds_follows_its_clock_from_the_handover(clock: str) -> None:
+    time = FakeClock()
+    budget = prepare.Budget(clock, 60, now=time)
+    assert (budget.progress(), budget.done) == (0.0, False)
+    time.now += 15
+    assert (budget.progress(), budget.done) == (0.25, False)
+    budget.tokens += 10**9
+    assert budget.progress() == 0.25
+    time.now += 100
+    assert (budget.progress(), budget.done) == (1.0, True)
+
+
+def test_a_budget_of_tokens_does_not_see_the_time() -> None:
+    time = FakeClock()
+    budget = prepare.Budget("tokens", 4096, now=time)
+    time.now += 10**6
+    assert budget.progress() == 0.0
+    budget.tokens += 2048
+    assert (budget.progress(), budget.done) == (0.5, False)
+    budget.tokens += 4096
+    assert (budget.progress(), budget.done) == (1.0, True)
+
+
+@pytest.mark.parametrize(("clock", "amount"), [("moon", 1), ("wall", 0), ("tokens", -1), ("cpu", float("nan"))])
+def test_a_budget_that_means_nothing_is_an_error(clock: str, amount: float) -> None:
+    with pytest.raises(ValueError, match="no such budget"):
+        prepare.Budget(clock, amount)
+
+
+def test_the_real_clocks_move() -> None:
+    for clock in ("wall", "cpu"):
+        budget = prepare.Budget(clock, 1e-3)
+        while not budget.done:
+            pass
+        assert budget.seconds() >= 1e-3
+
+
+def take(rows: Iterator[int], count: int) -> list[int]:
+    return [next(rows) for _ in range(count)]
+
+
+def test_the_order_of_rows_depends_on_data_context_and_seed_alone() -> None:
+    order = take(prepare.row_starts(10_000, 256, 0, "a"), 100)
+    assert order == take(prepare.row_starts(10_000, 256, 0, "a"), 100)
+    others = [(256, 1, "a"), (256, 0, "b"), (128, 0, "a")]
+    assert all(order != take(prepare.row_starts(10_000, context, seed, key), 100) for context, seed, key in others)
+
+
+def test_an_epoch_shows_every_row_once_and_stays_inside_the_data() -> None:
+    starts = prepare.row_starts(10_000, 256, 0, "a")
+    for _ in range(3):
+        epoch = sorted(take(starts, 39))
+        assert set(np.diff(epoch)) == {256}
+        assert epoch[0] >= 0
+        assert epoch[-1] + 257 <= 10_000
+
+
+def test_too_little_data_is_an_error_and_no_endless_loop() -> None:
+    with pytest.raises(prepare.DataError, match="do not fill one row"):
+        next(prepare.row_starts(256, 256, 0, "a"))
+
+
+# --- messages
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Any, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield prepare.Channel(ours), theirs
+
+
+def test_a_message_arrives_whole_with_its_descriptors(pair: tuple[Any, socket.socket], tmp_path: Path) -> None:
+    channel, other = pair
+    (tmp_path / "file").write_text("tokens")
+    other.sendall(b'{"go": {"clock": ')
+    with (tmp_path / "file").open() as file:
+        socket.send_fds(other, [b'"tokens", "amount": 5}}\n{"end": {}}\nrest'], [file.fileno()])
+    assert channel.receive("go") == ("go", {"clock": "tokens", "amount": 5})
+    assert channel.receive("rows", "end") == ("end", {})
+    assert channel.read(4) == b"rest"
+    with open(channel.descriptors[0]) as copy:  # noqa: PTH123
+        assert copy.read() == "tokens"
+
+
+@pytest.mark.parametrize(
+    "line", [b"no json\n", b"[]\n", b"{}\n", b'{"go": 1}\n', b'{"a": {}, "go": {}}\n', b'{"b": {}}\n']
+)
+def test_anything_but_the_expected_message_is_an_error(pair: tuple[Any, socket.socket], line: bytes) -> None:
+    channel, other = pair
+    other.sendall(line)
+    with pytest.raises(ValueError, match=r"expected go|Expecting value"):
+        channel.receive("go")
+
+
+def test_a_line_above_the_limit_is_refused_in_both_directions(pair: tuple[Any, socket.socket]) -> None:
+    channel, other = pair
+    with pytest.raises(ValueError, match="message of"):
+        channel.send("point", {"loss": "x" * prepare.MAX_LINE})
+    threading.Thread(target=other.sendall, args=(b"x" * (prepare.MAX_LINE + 1),), daemon=True).start()
+    with pytest.raises(ValueError, match="Expecting value"):
+        channel.receive("go")
+
+
+def test_a_closed_socket_is_the_end(pair: tuple[Any, socket.socket]) -> None:
+    channel, other = pair
+    other.close()
+    with pytest.raises(EOFError):
+        channel.receive("go")
+
+
+# --- the arithmetic of a score
+
+
+@pytest.mark.parametrize("tokens", [2, 256, 257, 258, 512, 513, 1000])
+def test_windows_predict_every_token_but_the_first_exactly_once(tokens: int) -> None:
+    ids = np.arange(tokens, dtype="<u2")
+    grid = prepare.windows(ids)
+    assert grid.shape == (-(-(tokens - 1) // 256), 257)
+    assert grid[:, 1:].ravel()[: tokens - 1].tolist() == list(range(1, tokens))
+    assert (grid[:, 1:].ravel()[tokens - 1 :] == prepare.BOS).all()
+    assert (grid[1:, 0] == grid[:-1, -1]).all()
+
+
+class FakeScorer:
+    """The other end of the wire: answers each row batch with what `answer(inputs, targets)` returns."""
+
+    def __init__(self, answer: Callable[[Any, Any], bytes | None], greeting: bytes = b'{"ready": {}}\n') -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.answer, self.greeting, self.batches = answer, greeting, 0
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        channel = prepare.Channel(self.theirs)
+        with self.theirs:
+            channel.receive("hello")
+            self.theirs.sendall(self.greeting)
+            while self.greeting:
+                try:
+                    kind, body = channel.receive("rows", "end")
+                except (EOFError, OSError):
+                    return
+                if kind == "end":
+                    return
+                raw = channel.read(4 * body["count"] * body["length"])
+                rows = np.frombuffer(raw, dtype="<i4").reshape(body["count"], body["length"])
+                answer = self.answer(rows[:, :-1], rows[:, 1:])
+                self.batches += 1
+                if answer is None:
+                    return
+                self.theirs.sendall(answer)
+                if len(answer) < 4 * rows[:, 1:].size:
+                    return
+
+    def score(self, data: Any, **options: Any) -> Any:
+        with self.ours:
+            try:
+                return prepare.score(data, "val", prepare.Channel(self.ours), HELLO, **options)
+            finally:
+                self.ours.shutdown(socket.SHUT_RDWR)
+                self.thread.join(10)
+
+
+def uniform(inputs: Any, targets: Any) -> bytes:
+    return np.full(targets.shape, np.log(2048), dtype="<f4").tobytes()
+
+
+def test_a_uniform_model_scores_log_of_the_vocabulary_over_the_bytes(data: Any) -> None:
+    record = FakeScorer(uniform).score(data)
+    ids, _ = data.split("val")
+    predicted = int((ids != prepare.BOS).sum())
+    assert record["tokens"] == predicted
+    assert record["bytes"] == 490_293
+    assert record["windows"] == -(-(len(ids) - 1) // 256)
+    assert record["value"] == pytest.approx(predicted * 11 / 490_293, rel=1e-6)
+    assert record["data_sha256"] == data.sha256
+
+
+def test_the_documents_add_up_to_the_whole(data: Any) -> None:
+    record = FakeScorer(uniform).score(data)
+    assert len(record["documents"]) == 12
+    sizes = [len(text.encode()) for text in prepare.split_addresses(prepare.read_corpus())["val"]]
+    assert [document["bytes"] for document in record["documents"]] == sizes
+    assert sum(document["nats"] for document in record["documents"]) == pytest.approx(record["nats"], rel=1e-12)
+
+
+def test_losses_at_bos_and_padding_do_not_count(data: Any) -> None:
+    def wild(inputs: Any, targets: Any) -> bytes:
+        claimed = np.where(targets == prepare.BOS, np.nan, np.log(2048))
+        return bytes(claimed.astype("<f4").tobytes())
+
+    assert FakeScorer(wild).score(data)["value"] == FakeScorer(uniform).score(data)["value"]
+
+
+def test_the_value_does_not_depend_on_the_rows_in_a_question(data: Any) -> None:
+    def by_id(inputs: Any, targets: Any) -> bytes:
+        return bytes((1 + np.sin(inputs + 3.0 * targets)).astype("<f4").tobytes())
+
+    assert len({FakeScorer(by_id).score(data, rows=rows)["value"] for rows in (7, 64, 1000)}) == 1
+
+
+def every(value: float) -> Callable[[Any, Any], bytes]:
+    return lambda inputs, targets: np.full(targets.shape, value, dtype="<f4").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (every(float("nan")), "not_finite"),
+        (every(float("inf")), "not_finite"),
+        (every(-1.0), "negative_loss"),
+        (lambda inputs, targets: uniform(inputs, targets)[:-4], "short_answer"),
+        (lambda inputs, targets: struct.pack("<f", 1.0), "short_answer"),
+        (lambda inputs, targets: None, "scorer_died"),
+        (lambda inputs, targets: b'{"fault":{"detail":"OutOfMemory: 3 GB"}}\n', "scorer_died"),
+        (lambda inputs, targets: b'{"fault":[[[', "scorer_died"),
+    ],
+)
+def test_a_bad_answer_is_the_fault_of_the_scorer(
+    data: Any, answer: Callable[[Any, Any], bytes | None], reason: str
+) -> None:
+    with pytest.raises(prepare.ScorerFault) as caught:
+        FakeScorer(answer).score(data)
+    assert caught.value.args[0] == reason
+
+
+def test_the_last_words_of_a_scorer_are_the_detail(data: Any) -> None:
+    with pytest.raises(prepare.ScorerFault, match="OutOfMemory: 3 GB"):
+        FakeScorer(lambda inputs, targets: b'{"fault":{"detail":"OutOfMemory: 3 GB"}}\n').score(data)
+
+
+@pytest.mark.parametrize(
+    ("greeting", "reason"),
+    [
+        (b"", "scorer_died"),
+        (b"[" * 60_000 + b"\n", "scorer_died"),
+        (b"hello\n", "scorer_died"),
+        (b'{"fault": {"detail": "KeyError: embedding"}}\n', "load_failed"),
+    ],
+)
+def test_a_scorer_that_is_never_ready_is_at_fault(data: Any, greeting: bytes, reason: str) -> None:
+    scorer = FakeScorer(uniform, greeting)
+    with pytest.raises(prepare.ScorerFault) as caught:
+        scorer.score(data)
+    assert caught.value.args[0] == reason
