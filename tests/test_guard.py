@@ -160,7 +160,7 @@ def test_several_editable_files_are_judged_together() -> None:
     parents = {"train.py": PARENT, "model.py": "WIDTH = 1\n"}
     made = check(proposal({"model.py": "WIDTH = 2\n"}), rules, parents, {})
     assert (made.added_lines, made.removed_lines) == (1, 1)
-    with pytest.raises(ProposalRefused, match="measured as trial 4"):
+    with pytest.raises(ProposalRefused, match="trial 4 already"):
         check(proposal({"model.py": "WIDTH = 2 # again\n"}), rules, parents, {made.ast_sha256: 4})
     with pytest.raises(ProposalRefused, match="white space"):
         check(proposal({"model.py": "WIDTH = 1 # same\n"}), rules, parents, {})

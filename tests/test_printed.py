@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evaluation.printed import clean_tail, error_line, read_printed
+from harness.artifacts.printed import clean_tail, error_line, read_printed
 
 SUMMARY = "step 00001 | loss: 4.3\n---\nval_bpb:          1.568223\ntraining_seconds: 300.1\n"
 TRACEBACK = """Traceback (most recent call last):

@@ -134,13 +134,12 @@ def test_a_proposal_says_what_it_does() -> None:
     assert (proposal.id, proposal.parent, proposal.proposer, proposal.axis) == (1, "c", "search", "MATRIX_LR")
     assert (proposal.title, proposal.edit) == ("MATRIX_LR 0.04 → 0.0606", "MATRIX_LR: 0.04 -> 0.0606")
     assert proposal.files == {"train.py": "MATRIX_LR = 0.0606  # peak\n"}
-    assert proposal.hypothesis.endswith(".")
-    assert proposal.refuted_if.endswith(".")
+    assert all(said.endswith(".") for said in (proposal.hypothesis, proposal.expected_effect, proposal.refuted_if))
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x = (", "SEED = 1", "rate = 1.0", "N = 'a'", "P = (1, 2)", "X = 1; X = 2", "X = 1 + 1", "Y = -1j", "LR = 0.0"],
+    ["", "x = (", "SEED = 1", "rate = 1.0", "N = 'a'", "P = (1, 2)", "X = 1; X = 2", "X = 1 + 1; Y = -1j", "LR = 0.0"],
 )
 def test_a_file_without_constants_gives_no_proposal(text: str) -> None:
     assert Search().propose(Study(text).briefing()) is None

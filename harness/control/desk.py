@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from pydantic_core import PydanticSerializationError
+
 from harness.artifacts import durable
 from harness.artifacts.events import Begun, Proposed, Refused
 from harness.artifacts.study import Study
@@ -69,7 +71,11 @@ class Desk:
         if proposal is None:
             self.exhausted = True
             return None
-        data = proposal.model_dump_json().encode()
+        try:
+            data = proposal.model_dump_json().encode()
+        except PydanticSerializationError:
+            self._refuse_unread(number, ProposalRefused("characters", "the proposal has text that is no Unicode; send plain UTF-8"))
+            return None
         path.parent.mkdir(exist_ok=True)
         durable.replace(path, data)
         durable.crash_point("proposal_stored")

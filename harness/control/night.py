@@ -63,9 +63,9 @@ class Night:
         started = self.study.started
         assert started is not None, "a night begins with study_started"
         if self.study.current is None:
-            change = duplicates.change(*[self._texts(started.baseline_commit)[self._main_file]] * 2)
+            texts = self._texts(started.baseline_commit)
             self.recorder.emit(Begun(
-                trial=0, proposal=None, parent=started.baseline_commit, change=change, title="baseline", axis="", edit="", proposer="", folder="0000-baseline",
+                trial=0, proposal=None, parent=started.baseline_commit, change=duplicates.change_all(texts, texts), title="baseline", axis="", edit="", proposer="", folder="0000-baseline",
             ))  # fmt: skip
         self.apply()
         readings = self.evaluate()
@@ -171,10 +171,6 @@ class Night:
 
     def _texts(self, commit: str) -> dict[str, str]:
         return {name: self.ratchet.text_at(commit, name) for name in self.steering.rules.scope.editable}
-
-    @property
-    def _main_file(self) -> str:
-        return self.steering.rules.scope.editable[0]
 
     def _current(self) -> TrialRow:
         assert self.study.current is not None, "a port was called outside a trial"

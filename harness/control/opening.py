@@ -29,7 +29,8 @@ from harness.control.night import Night
 from harness.control.readings import Bench
 from harness.control.recorder import Observer, Recorder
 from harness.control.steering import Steering, stored_rules
-from harness.errors import DataMissing, InfrastructureFault, StudyExists, StudyUnknown, UserFault
+from harness.errors import DataMissing, InfrastructureFault, ProposalRefused, StudyExists, StudyUnknown, UserFault
+from harness.evaluation import guard
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
 from harness.execution.clock import Clock, SystemClock, utc
@@ -84,6 +85,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
     if wishes.commit:
         ratchet.commit_working_files(fixed, f"chore: baseline of study {wishes.tag}")
     head = ratchet.baseline(fixed)
+    _examine(ratchet, head, rules)
     data = describe(folder.project, rules)
     with _locks(folder, device):
         ratchet.open_branch(head)
@@ -125,6 +127,15 @@ def resume(project: Path, tag: str, company: Company, trials: int | None = None,
             recovery.recover(recorder, ratchet)
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
             return _run(recorder, ratchet, rules, device, allowed, company)
+
+
+def _examine(ratchet: Ratchet, head: str, rules: Rules) -> None:
+    """The baseline must pass what every proposal has to, or no proposal ever could."""
+    for name in rules.scope.editable:
+        try:
+            guard.examine(name, ratchet.text_at(head, name), rules.scope)
+        except (ProposalRefused, UnicodeDecodeError) as problem:
+            raise UserFault(f"{name} as committed cannot be a baseline: {problem}") from None
 
 
 def describe(project: Path, rules: Rules) -> DataFacts:

@@ -28,7 +28,7 @@ NUMBER_BYTES = {float: 8, complex: 16}
 def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: Mapping[str, int]) -> Change:
     """What the proposal changes, if it may run; otherwise `ProposalRefused` with a reason code, one sentence and the earlier trial.
 
-    `parents` is the text of each editable file at the parent, `known` maps `Change.ast_sha256` to the trial that measured it.
+    `parents` is the text of each editable file at the parent, `known` maps `Change.ast_sha256` to the trial that ran it.
     """
     texts = _in_scope(proposal, rules.scope)
     for path in sorted(texts):
@@ -40,7 +40,7 @@ def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: M
     earlier = duplicates.same_idea(change, known)
     if earlier is not None:
         raise ProposalRefused(
-            "duplicate", f"the same program was measured as trial {earlier}; propose something else", earlier
+            "duplicate", f"the same program was trial {earlier} already; propose something else", earlier
         )
     return change
 

@@ -111,6 +111,7 @@ class Job:
                 self._take(key, value)
             code = self._tree.poll()
             if code is not None:
+                self._tree.drain()
                 for key, value in self._channel.receive():
                     self._take(key, value)
                 return self._exited(code)

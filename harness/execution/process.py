@@ -97,7 +97,7 @@ class ProcessTree:
             os.close(writer)
         os.set_blocking(reader, False)
         self._output = reader
-        self._file = log.open("ab")
+        self._file = log.open("ab", buffering=0)
         self.pid = self._popen.pid
         self.started = started_at(self.pid) or 0.0
         self.peak_memory_mb: float | None = None
@@ -179,7 +179,7 @@ class ProcessTree:
         self._file.close()
         tail = self._log.read_bytes()[-self._cap :]
         self._log.write_bytes(b"[earlier output dropped]\n" + tail)
-        self._file = self._log.open("ab")
+        self._file = self._log.open("ab", buffering=0)
 
 
 def kill_and_reap(pid: int) -> None:

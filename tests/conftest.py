@@ -1,0 +1,31 @@
+"""Fixtures of all tests: locks and data of their own, so that a test never meets a running study of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import projects
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_LOCKS", str(tmp_path / "locks"))
+    monkeypatch.delenv("RATCHET_CRASH_AT", raising=False)
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Makes stub projects below the test's folder."""
+    count = iter(range(100))
+    yield lambda **options: projects.make_project(tmp_path / f"project{next(count)}", **options)
+
+
+@pytest.fixture
+def project(make_project: Callable[..., Path]) -> Path:
+    """One stub project."""
+    return make_project()
