@@ -157,7 +157,7 @@ def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None) -> N
         click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
         return
     folder, study = _loaded(project, tag)
-    page, picture = watch.write_page(study, folder, None)
+    page, picture = watch.write_page(study, folder)
     if as_json:
         click.echo(json.dumps({**status_view.as_dict(study), "report": str(page), "picture": str(picture)}))
     else:

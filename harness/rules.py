@@ -1,15 +1,16 @@
 """program.md -> `Rules`: the ten things a person sets, parsed by tomli and validated by pydantic with line numbers.
 
 Exactly one fenced block with the info string `toml rules` holds them. Unknown keys, wrong types and contradictions are errors that name
-the line of program.md and the nearest known key. Pure but for `load`, which reads the file.
+the line of program.md and the nearest known key. Pure but for `load`, which reads the file. The digest is the SHA-256 of the file's bytes.
 """
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import hashlib
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import tomli
@@ -18,6 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from harness.errors import RulesInvalid
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
+LINE_END = re.compile(r"\r\n|\r|\n")
+NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
+PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "model_type": "must be a table of keys"}
+KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
 PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
 
 
@@ -130,12 +136,13 @@ class Rules(Section):
 
     @model_validator(mode="after")
     def _no_contradictions(self) -> Rules:
-        both = sorted(set(self.scope.editable) & set(self.scope.protected))
-        if both:
-            raise ValueError(f"[scope] {both[0]!r} is both editable and protected; take it out of one list")
-        unsafe = [p for p in self.scope.editable if p.startswith("/") or ".." in p.split("/") or p.endswith("/") or not p]
-        if unsafe:
-            raise ValueError(f"[scope] editable path {unsafe[0]!r} must be a file below the project's folder")
+        for path in self.scope.editable:
+            if path.startswith("/") or ".." in path.split("/") or PurePosixPath(path).as_posix() != path or path == ".":
+                raise ValueError(f"[scope] editable path {path!r} must be a file below the project's folder, plainly written")
+            if any(path == p or (p.endswith("/") and path.startswith(p)) for p in self.scope.protected):
+                raise ValueError(f"[scope] {path!r} is both editable and protected; take it out of one list")
+            if path == "prepare.py":
+                raise ValueError("[scope] editable must not name prepare.py: it measures, and every job gets the study's own copy")
         if self.metric.plausible[0] >= self.metric.plausible[1]:
             raise ValueError("[metric] plausible must be [low, high] with low < high")
         if self.trial.clock != "tokens" and self.trial.train_seconds < self.trial.amount:
@@ -150,13 +157,23 @@ class Rules(Section):
 def load(path: Path) -> Rules:
     """Read and validate the rules of `path`; raises `RulesInvalid` with a sentence that names the file and the line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return read(path.read_bytes(), path)
     except FileNotFoundError:
         raise RulesInvalid(f"{path}: not found; write one (the README shows how) or name it with --program") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RulesInvalid(f"{path}: cannot be read as UTF-8 text: {error}") from None
+    except OSError as error:
+        raise RulesInvalid(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def read(raw: bytes, path: Path) -> Rules:
+    """Rules from the bytes of a program.md; `path` is for the sentence of a `RulesInvalid`."""
+    body = raw.removeprefix(codecs.BOM_UTF8)
     try:
-        return parse(text)
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        line = len(LINE_END.split(body[: error.start].decode()))
+        raise RulesInvalid(f"{path}:{line}: is not UTF-8 text; save it as UTF-8", line) from None
+    try:
+        return parse(text).model_copy(update={"digest": hashlib.sha256(raw).hexdigest()})
     except RulesInvalid as error:
         where = f"{path}:{error.line}" if error.line else str(path)
         raise RulesInvalid(f"{where}: {error}", error.line) from None
@@ -164,10 +181,10 @@ def load(path: Path) -> Rules:
 
 def parse(text: str) -> Rules:
     """Rules from the whole text of a program.md; raises `RulesInvalid` whose `line` is 1-based in that text."""
-    first, block = _find_block(text.splitlines())
+    first, block = _find_block(LINE_END.split(text))
     try:
         table = tomli.loads("\n".join(block) + "\n")
-    except tomli.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         place = re.search(r"at line (\d+)", str(error))
         line = first + int(place.group(1)) - 1 if place else first + len(block)
         said = re.sub(r" \(at [^)]*\)$", "", str(error))
@@ -179,7 +196,7 @@ def parse(text: str) -> Rules:
     except ValidationError as error:
         problem = error.errors()[0]
         path = tuple(str(part) for part in problem["loc"])
-        raise RulesInvalid(_sentence(problem, path), first + _line_in(block, path or _named_section(problem["msg"]))) from None
+        raise RulesInvalid(_sentence(problem, path), first + _line_in(block, path or _named_key(problem["msg"]))) from None
 
 
 def _find_block(lines: list[str]) -> tuple[int, list[str]]:
@@ -198,24 +215,26 @@ def _find_block(lines: list[str]) -> tuple[int, list[str]]:
 
 def _line_in(block: list[str], path: tuple[str, ...]) -> int:
     """0-based line inside the block of the key `path`, or of its table, or 0."""
-    section, best = "", 0
+    table: tuple[str, ...] = ()
+    near: int | None = None
     for n, line in enumerate(block):
-        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
-        if header:
-            section = header.group(1)
-            if path and section == path[0]:
-                best = n
-        key = re.match(r"\s*([\w-]+)\s*=", line)
-        if key and len(path) > 1 and section == path[0] and key.group(1) == path[1]:
+        header, key = HEADER.match(line), KEY.match(line)
+        table = _names(header) if header else table
+        here = table if header else (*table, *_names(key)) if key else ()
+        if here and here[:2] == path[:2]:
             return n
-        if key and len(path) == 1 and not section and key.group(1) == path[0]:
-            return n
-    return best
+        if here and near is None and here[:1] == path[:1]:
+            near = n
+    return near or 0
 
 
-def _named_section(message: str) -> tuple[str, ...]:
-    named = re.search(r"\[(\w+)\]", message)
-    return (named.group(1),) if named else ()
+def _names(found: re.Match[str]) -> tuple[str, ...]:
+    return tuple(part.strip(" \t\"'") for part in found.group(1).split("."))
+
+
+def _named_key(message: str) -> tuple[str, ...]:
+    named = re.match(r"(?:Value error, )?\[(\w+)\] (\w*)", message)
+    return named.groups() if named else ()
 
 
 def _sentence(problem: Any, path: tuple[str, ...]) -> str:
@@ -231,4 +250,4 @@ def _sentence(problem: Any, path: tuple[str, ...]) -> str:
         return f"unknown {kind} {path[-1]!r}{f' in [{path[0]}]' if len(path) > 1 else ''}; did you mean {near[0]!r}?"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
-    return f"{name}: {problem['msg'].lower()}, but it is {problem['input']!r}"
+    return f"{name}: {PLAINLY.get(problem['type'], problem['msg'].lower())}, but it is {repr(problem['input'])[:80]}"

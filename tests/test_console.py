@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import study_factory as make
 
 from harness.artifacts.events import (
     BarMoved,
@@ -24,6 +22,7 @@ from harness.artifacts.events import (
 from harness.artifacts.study import Study
 from harness.trial import Bar, JobEnd, JobOutcome
 from harness.views.console import Console
+from tests import study_factory as make
 
 
 def tell(console: Console, events: Iterable[Event]) -> None:
@@ -70,7 +69,7 @@ def test_the_opening_lines_tell_study_readings_and_baseline() -> None:
 
 def test_the_rest_of_the_events_worth_a_line() -> None:
     night = make.Night()
-    again = [
+    again: list[Event] = [
         Launched(trial=0, replicate=3, seed=3, token="t", pid=1, process_started=0, boot_id=""),
         Trained(trial=0, replicate=3, outcome=JobOutcome(end=JobEnd.OK)),
         Scored(trial=0, replicate=3, measurement=night.measure(1.5403)),
@@ -217,6 +216,6 @@ def test_points_are_not_drawn_more_often_than_a_person_can_read() -> None:
 
 
 def test_closing_twice_or_without_a_word_is_fine() -> None:
-    console = Console(open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    console = Console(io.StringIO())
     console.close()
     console.close()

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-import study_factory as make
 
 from harness.artifacts.events import Event, RulesChanged, Stopped, Warned
 from harness.artifacts.study import Study
@@ -15,6 +14,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.trial import Stop
 from harness.views import report
 from harness.views.text import md
+from tests import study_factory as make
 
 FOLDER = StudyDir(Path("/project"), "mar8")
 
@@ -67,7 +67,7 @@ def test_the_headline_names_the_gain_as_biased_and_weighs_it_against_chance() ->
     real = page(night.start(), *night.baseline(), *night.candidate(effect=0.1))
     assert "a search result, biased and not certified" in real and "part of the gain is real" in real
     night = make.Night()
-    small = page(night.start(), *night.baseline(), *night.candidate(effect=0.004))
+    small = page(night.start(), *night.baseline(), *night.candidate(effect=0.002))
     assert "1 keep of 1 judged; if no idea helped, the `debiased` rule would keep about 0.5 by chance" in small
     assert "measure it again before you rely on it" in small
 

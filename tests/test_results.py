@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 
 import pytest
-import study_factory as make
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.trial import JobEnd, JobOutcome, Status
 from harness.views import results
 from harness.views.text import duration, flatten, number, signed
+from tests import study_factory as make
 
 NASTY = (
     '=cmd()\tx\ny\r\nz\u2028u\u2029v \x1b[31mred\x1b[0m \x1b]0;title\x07 \u202edlo\ud800 ```code``` \x00\x85 "q" '

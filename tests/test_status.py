@@ -6,12 +6,12 @@ import json
 from itertools import islice
 
 import pytest
-import study_factory as make
 
 from harness.artifacts.events import BarMoved, Warned
 from harness.artifacts.study import Study
 from harness.trial import Bar
 from harness.views import status
+from tests import study_factory as make
 
 
 @pytest.mark.parametrize("alive", [None, True, False])

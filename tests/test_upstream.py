@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-import study_factory as make
 
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
 from harness.views import results
 from harness.views.foreign import Table
 from harness.views.upstream import as_dict, ranges, read_table, summary
+from tests import study_factory as make
 
 HEAD = "commit\tval_bpb\tmemory_gb\tstatus\tdescription\n"
 REAL = Path(os.environ.get("RATCHET_UPSTREAM", "/nowhere"))

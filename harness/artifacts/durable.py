@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import StorageFault
@@ -20,15 +22,22 @@ def crash_point(name: str) -> None:
         os._exit(137)
 
 
+@contextmanager
+def guarded(name: Path) -> Iterator[None]:
+    """What the system refuses becomes a `StorageFault` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFault(f"{name}: {error.strerror}; free some space or mend the disk, then `ratchet resume`") from None
+
+
 def append(descriptor: int, data: bytes, name: Path) -> None:
     """One write and one fsync on an `O_APPEND` descriptor; a short write is an error."""
-    try:
+    with guarded(name):
         written = os.write(descriptor, data)
         if written != len(data):
             raise StorageFault(f"{name}: only {written} of {len(data)} bytes could be written; free some space, then `ratchet resume`")
         os.fsync(descriptor)
-    except OSError as error:
-        raise StorageFault(f"{name}: {error.strerror}; free some space or mend the disk, then `ratchet resume`") from None
 
 
 def replace(path: Path, data: bytes) -> None:

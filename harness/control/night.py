@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,7 +93,7 @@ class Night:
             proposal = self.desk.load(row.proposal)
             files = {name: text for name, text in proposal.files.items() if text is not None}
             candidate = self.ratchet.apply(row.trial, row.parent, files, _message(row.trial, proposal))
-            folder.diff.write_text(self.ratchet.diff(row.parent, candidate.commit))
+            folder.diff.write_text(_diff(self._texts(row.parent), files))
             folder.proposal.write_text(proposal.model_dump_json(indent=1) + "\n")
             self.recorder.emit(Committed(trial=row.trial, commit=candidate.commit, tree=candidate.tree, ref=candidate.ref))
         for name, text in self._texts(self._commit()).items():
@@ -216,6 +217,15 @@ class Night:
 
 def _never_ran(row: TrialRow) -> Reading:
     return Reading(trial=row.trial, replicate=0, seed=0, outcome=JobOutcome(end=JobEnd.INTERRUPTED, reason="infrastructure"))
+
+
+def _diff(before: dict[str, str], after: dict[str, str]) -> str:
+    """A unified diff that `git apply` takes."""
+    parts = []
+    for name, text in after.items():
+        old, new = before.get(name, "").splitlines(keepends=True), text.splitlines(keepends=True)
+        parts += [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")]
+    return "".join(parts)
 
 
 def _message(trial: int, proposal: Proposal) -> str:

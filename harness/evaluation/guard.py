@@ -180,14 +180,15 @@ def _check_difference(parents: Mapping[str, str], after: Mapping[str, str]) -> N
         raise ProposalRefused("no_change", "the proposal is the incumbent itself, byte for byte; change something")
     if any(path not in parents for path in changed):
         return
-    if all(_same(parents[path], after[path], ignore_seeds=False) for path in changed):
+    if not all(_same(parents[path], after[path], True) for path in changed):
+        return
+    if all(_same(parents[path], after[path], False) for path in changed):
         raise ProposalRefused(
             "no_change", f"only white space, comments or spelling change in {', '.join(changed)}; change what it does"
         )
-    if all(_same(parents[path], after[path], ignore_seeds=True) for path in changed):
-        raise ProposalRefused(
-            "seed_only", f"only a seed changes in {', '.join(changed)}, which is luck and no idea; change what it does"
-        )
+    raise ProposalRefused(
+        "seed_only", f"only a seed changes in {', '.join(changed)}, which is luck and no idea; change what it does"
+    )
 
 
 def _same(old: str, new: str, ignore_seeds: bool) -> bool:

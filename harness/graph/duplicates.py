@@ -14,6 +14,7 @@ import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from harness.trial import Change
 
@@ -55,33 +56,48 @@ def same_idea(change: Change, known: Mapping[str, int]) -> int | None:
     return known.get(change.ast_sha256)
 
 
-def fingerprint(text: str, ignore_seeds: bool = True) -> str:
-    """SHA-256 (hex) of the normalised program, or of the prefixed bytes of a text that does not parse."""
+@lru_cache(maxsize=32)
+def _normalised(text: str, ignore_seeds: bool) -> str:
     try:
-        tree = parse(text)
+        parse(text)
     except SyntaxError:
         return hashlib.sha256(b"unparsed\0" + _bytes(text)).hexdigest()
+    tree = _tree(text, "")  # one of its own: it is changed below
     _drop_docstrings(tree)
     if ignore_seeds:
         _blank_seeds(tree)
-    digest = hashlib.sha256()
-    for token in _spelling(tree):
-        digest.update(_bytes(token) + b"\0")
-    return digest.hexdigest()
+    return hashlib.sha256(_bytes("\0".join(_spelling(tree)))).hexdigest()
 
 
+def fingerprint(text: str, ignore_seeds: bool = True) -> str:
+    """SHA-256 (hex) of the normalised program, or of the prefixed bytes of a text that does not parse."""
+    return _normalised(text, ignore_seeds)
+
+
+@lru_cache(maxsize=16)
 def parse(text: str, name: str = "train.py") -> ast.Module:
-    """The tree of a text that compiles; `SyntaxError` for every reason why it does not, nesting too deep included."""
+    """The tree of a text that compiles, to be read only; `SyntaxError` for every reason why it does not, nesting too deep included."""
+    try:
+        tree = _tree(text, name)
+        _compile(text, name)
+    except (RecursionError, MemoryError):
+        raise SyntaxError("nested too deeply to be parsed") from None
+    except (ValueError, OverflowError) as error:
+        raise SyntaxError(str(error)) from None
+    return tree
+
+
+def _compile(text: str, name: str) -> None:
+    """Finds what the grammar allows, such as `return` outside a function."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(text, name)
-            compile(text, name, "exec", dont_inherit=True)  # finds what the grammar allows: `return` outside a function
-        except (RecursionError, MemoryError):
-            raise SyntaxError("nested too deeply to be parsed") from None
-        except (ValueError, OverflowError) as error:
-            raise SyntaxError(str(error)) from None
-    return tree
+        compile(text, name, "exec", dont_inherit=True)
+
+
+def _tree(text: str, name: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, name)
 
 
 def assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
@@ -161,17 +177,22 @@ def _spelling(tree: ast.Module) -> Iterator[str]:
             yield f"{type(item.value).__name__} {hex(item.value) if isinstance(item.value, int) else repr(item.value)}"
         elif isinstance(item, ast.AST):
             yield f"{type(item).__name__}("
-            fields = [(name, value) for name, value in ast.iter_fields(item) if value is not None and value != []]
-            stack.append(_Token(")"))
-            stack.extend(part for name, value in reversed(fields) for part in (value, _Token(f"{name}=")))
+            stack.append(CLOSE)
+            for name in reversed(item._fields):
+                value = getattr(item, name, None)
+                if value is not None and value != [] and name != "ctx":
+                    stack += (value, _Token(f"{name}="))
         elif isinstance(item, list):
-            stack.extend([_Token("]"), *reversed(item), _Token("[")])
+            stack += (_Token("]"), *reversed(item), _Token("["))
         else:
             yield item if isinstance(item, _Token) else repr(item)
 
 
 class _Token(str):
     """Punctuation of the spelling, told apart from names in the tree."""
+
+
+CLOSE = _Token(")")
 
 
 def _listing(hashes: Mapping[str, str]) -> str:

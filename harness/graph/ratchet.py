@@ -6,6 +6,7 @@ and hooks play no part. A candidate has its own ref before it runs; the branch m
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -42,6 +43,7 @@ class Ratchet:
         self._index = index
         self._index_base: str | None = None
         self._texts: dict[tuple[str, str], str] = {}
+        self._refs_at_start: dict[str, str] | None = None
         self._git_dir, self._common_dir, self._prefix = _locate(self.project)
         base = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         self._environment = {
@@ -103,7 +105,9 @@ class Ratchet:
     def apply(self, trial: int, parent: str, files: Mapping[str, str], message: str) -> Candidate:
         """Commit `files` on `parent` under the trial's own ref; a commit that is already there with the same content is adopted."""
         ref = f"{self.trial_refs}/{trial:06d}"
-        existing = self.resolve(ref)
+        if self._refs_at_start is None:
+            self._refs_at_start = self.refs()
+        existing = self._refs_at_start.get(ref)
         if existing and all(self.text_at(existing, name) == text for name, text in files.items()):
             return Candidate(trial=trial, commit=existing, tree=self._run("rev-parse", f"{existing}^{{tree}}"), parent=parent, ref=ref)
         tree = self._tree(parent, files)
@@ -113,6 +117,8 @@ class Ratchet:
         self._run("update-ref", ref, commit, existing or ZERO)
         durable.sync_file_system(self._git_dir)
         durable.crash_point("ref_written")
+        for name, text in files.items():
+            self._remember(commit, name, text)
         return Candidate(trial=trial, commit=commit, tree=tree, parent=parent, ref=ref)
 
     def mark(self, trial: int, commit: str) -> str:
@@ -137,8 +143,13 @@ class Ratchet:
         durable.crash_point("branch_moved")
 
     def revert(self, incumbent: str) -> None:
-        """A discard moves nothing: check that the branch still is at the incumbent."""
-        self.keep(incumbent, incumbent)
+        """A discard moves nothing: check that the branch still is at the incumbent (a loose ref is read without starting git)."""
+        try:
+            tip = (self._common_dir / self.branch_ref).read_text().strip()
+        except OSError:
+            tip = ""
+        if tip != incumbent:
+            self.keep(incumbent, incumbent)
 
     def text_at(self, commit: str, name: str) -> str:
         """A file of the project at a commit, as UTF-8 text."""
@@ -146,14 +157,13 @@ class Ratchet:
             raw = self._run_ok("cat-file", "blob", f"{commit}:{self._prefix}{name}")
             if raw is None:
                 raise RepositoryUnfit(f"{name} is not in commit {commit[:12]}; is `refs/autoresearch` still there?")
-            while len(self._texts) >= CACHED_TEXTS:
-                del self._texts[next(iter(self._texts))]
-            self._texts[commit, name] = raw.decode()
+            self._remember(commit, name, raw.decode())
         return self._texts[commit, name]
 
-    def diff(self, old: str, new: str) -> str:
-        """Unified diff between two commits."""
-        return self._raw("diff", "--no-color", "--no-ext-diff", old, new).decode(errors="replace")
+    def _remember(self, commit: str, name: str, text: str) -> None:
+        while len(self._texts) >= CACHED_TEXTS:
+            del self._texts[next(iter(self._texts))]
+        self._texts[commit, name] = text
 
     def changed(self, old: str, new: str) -> list[str]:
         """Paths, below the project, that differ between two commits."""
@@ -186,7 +196,10 @@ class Ratchet:
             self._run("read-tree", parent)
             self._index_base = parent
         for name, text in files.items():
-            blob = self._run("hash-object", "-w", "--stdin", data=text.encode())
+            data = text.encode()
+            blob = self._run("hash-object", "-w", "--stdin", data=data)
+            if blob != _blob_name(data, len(blob)):
+                raise StorageFault(f"git stored other bytes of {name} than it was given; check the repository with `git fsck`")
             self._run("update-index", "--add", "--cacheinfo", f"100644,{blob},{self._prefix}{name}")
         return self._run("write-tree")
 
@@ -208,6 +221,12 @@ class Ratchet:
             said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
             raise StorageFault(f"git {arguments[0]} failed in {self._git_dir}: {said.splitlines()[-1]}")
         return done.stdout
+
+
+def _blob_name(data: bytes, length: int) -> str:
+    """git's name for a file's bytes: SHA-1, or SHA-256 in repositories that use it."""
+    algorithm = hashlib.sha256 if length == 64 else hashlib.sha1
+    return algorithm(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def _locate(project: Path) -> tuple[Path, Path, str]:

@@ -119,7 +119,10 @@ def find_constants(text: str) -> list[Constant]:
 
 
 def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axis]:
-    """An `Axis` for each constant, taught by every earlier edit that reads `NAME: old -> new`, whoever proposed it."""
+    """An `Axis` for each constant, taught by every earlier edit that reads `NAME: old -> new`, whoever proposed it.
+
+    A keep makes a new incumbent, on which the other constants' moves are worth another try; what failed outright stays barred.
+    """
     axes = {constant.name: Axis() for constant in constants}
     for one in past:
         edit = EDIT.fullmatch(one.edit)
@@ -127,6 +130,9 @@ def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axi
             old, new = _number(edit.group(2)), _number(edit.group(3))
             if old is not None and new is not None:
                 axes[one.axis].take(one, old, new)
+            if one.status is Status.KEEP:
+                for name in axes.keys() - {one.axis}:
+                    axes[name].tried.clear()
     return axes
 
 

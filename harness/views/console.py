@@ -79,9 +79,9 @@ class Console:
         """One line to both; the text is ours, foreign parts of it are flat already."""
         if self._log is not None:
             try:
-                self._log.write(text + "\n")
-                self._log.flush()
+                self._log.write(f"{text}\n".encode(errors="replace"))
             except OSError:
+                self._log.close()
                 self._log = None
         self._guard(lambda: self._print(text))
 
@@ -123,9 +123,9 @@ class Console:
         self._guard(lambda: self._board.update(picture, refresh=True))
 
 
-def _open(log: Path | None) -> IO[str] | None:
+def _open(log: Path | None) -> IO[bytes] | None:
     try:
-        return log.open("a", encoding="utf-8", errors="replace") if log else None
+        return log.open("ab", buffering=0) if log else None
     except OSError:
         return None
 
