@@ -26,8 +26,8 @@ RESIDUAL_INIT = 1.0  # initial weight of the stream at the entry of a block
 SHORTCUT_INIT = 0.1  # initial weight of the token embedding at the entry of a block
 
 # Batch
-DEVICE_BATCH = 8  # rows in one forward pass
-TOTAL_BATCH = 2048  # tokens in one optimizer step; a multiple of DEVICE_BATCH rows
+TOTAL_BATCH = 2048  # tokens in one optimizer step
+DEVICE_ROWS = 8  # most rows in one forward pass; a larger batch is accumulated over several
 
 # Optimizers
 MATRIX_LR = 0.04  # Muon: matrices inside the blocks
@@ -245,10 +245,10 @@ def loss_of(model: nn.Module, setup: prepare.Setup, inputs: Tensor, targets: Ten
 
 def main() -> None:
     setup = prepare.setup()
-    tokens_per_pass = DEVICE_BATCH * setup.context
-    passes = TOTAL_BATCH // tokens_per_pass
-    assert passes * tokens_per_pass == TOTAL_BATCH > 0, (
-        f"TOTAL_BATCH {TOTAL_BATCH} is no positive multiple of DEVICE_BATCH {DEVICE_BATCH} x {setup.context} tokens"
+    rows = min(DEVICE_ROWS, TOTAL_BATCH // setup.context)
+    passes = TOTAL_BATCH // max(rows * setup.context, 1)
+    assert passes * rows * setup.context == TOTAL_BATCH > 0, (
+        f"TOTAL_BATCH {TOTAL_BATCH} is no positive multiple of {max(rows, 1)} rows of {setup.context} tokens"
     )
     assert DIM % HEAD_DIM == 0, f"DIM {DIM} is no multiple of HEAD_DIM {HEAD_DIM}"
 
@@ -259,12 +259,12 @@ def main() -> None:
     model = torch.compile(gpt, dynamic=False) if setup.device in COMPILE_ON else gpt
 
     # One pass on random ids before the clock starts: it compiles and warms up, and leaves no trace in the weights.
-    ids = torch.randint(setup.vocab_size, (DEVICE_BATCH, setup.context + 1), device=setup.device)
+    ids = torch.randint(setup.vocab_size, (rows, setup.context + 1), device=setup.device)
     loss_of(model, setup, ids[:, :-1], ids[:, 1:]).backward()
     gpt.zero_grad(set_to_none=True)
 
     training = prepare.open_training()
-    batches = training.batches(DEVICE_BATCH)
+    batches = training.batches(rows)
     step = 0
     while not training.budget.done:
         set_schedule(optimizers, training.budget.progress())

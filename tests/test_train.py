@@ -227,13 +227,13 @@ def test_the_model_does_not_look_ahead(trained: Job) -> None:
 
 
 def test_accumulated_passes_make_the_same_step_as_one_pass(tmp_path: Path, root: Path, data: Any, trained: Job) -> None:
-    halves = Job(folder_with(tmp_path, DEVICE_BATCH="4"), root, data, amount=8192)
+    halves = Job(folder_with(tmp_path, DEVICE_ROWS="4"), root, data, amount=8192)
     losses = [point["loss"] for point in halves.points]
     assert losses[0] == pytest.approx(trained.points[0]["loss"], abs=1e-3)
     assert halves.done["steps"] == 4
 
 
-@pytest.mark.parametrize("constants", [{"TOTAL_BATCH": "1024"}, {"TOTAL_BATCH": "3000"}, {"TOTAL_BATCH": "0"}])
+@pytest.mark.parametrize("constants", [{"TOTAL_BATCH": "2304"}, {"TOTAL_BATCH": "3000"}, {"TOTAL_BATCH": "128"}, {"TOTAL_BATCH": "0"}])
 def test_a_batch_that_cannot_be_divided_is_an_assertion_at_the_start(
     tmp_path: Path, root: Path, data: Any, constants: dict[str, str]
 ) -> None:

@@ -54,11 +54,12 @@ class Resumed(Record):
 
 
 class RulesChanged(Record):
-    """A valid edit of program.md, in force from the next trial on."""
+    """A valid edit of program.md, in force from the next trial on; `limits` when it changed how much may be done."""
 
     kind: Literal["rules_changed"] = "rules_changed"
     digest: str
     diff: str
+    limits: dict[str, str | int | float | None] | None = None
 
 
 class Warned(Record):

@@ -143,6 +143,7 @@ def _resumed(study: Study, event: Resumed) -> None:
 
 def _rules(study: Study, event: RulesChanged) -> None:
     study.rules_digest = event.digest
+    study.limits = dict(event.limits) if event.limits is not None else study.limits
 
 
 def _warned(study: Study, event: Warned) -> None:
@@ -180,7 +181,7 @@ def _trained(study: Study, event: Trained) -> None:
     reading = Reading(trial=event.trial, replicate=event.replicate, seed=study.launched.seed, outcome=event.outcome)
     study.train_seconds += event.outcome.train_seconds or 0.0
     if event.outcome.end is not JobEnd.OK:
-        study.launched = None
+        study.launched, study.interruptions_in_a_row = None, 0
     if _rereads_incumbent(study, event.trial):
         return
     assert study.current is not None, "trained belongs to the trial in progress"
@@ -291,8 +292,8 @@ def load(journal_path: Path, snapshot: Path, *, summary: bool = False) -> Study:
             study = Study.model_validate_json(file.readline())
             recent = file.readline()
             study.rows = ROWS.validate_json(recent if summary else file.readline())
-        if journal_path.stat().st_size < position.offset:
-            raise ValueError("the journal is shorter than its snapshot")
+        if not journal.ends_at(journal_path, position):
+            raise ValueError("the snapshot is of another journal")
     except (OSError, ValueError):
         return replay(journal_path)[0]
     for entry, _ in journal.read(journal_path, position):

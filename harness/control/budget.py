@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from harness.artifacts.study import Study
-from harness.rules import Rules
+from harness.rules import Rules, StopAt
 from harness.trial import MEASURED, BudgetLeft, Record, Status, Stop
 
 DONE, RULE, NO_RESULT, INFRASTRUCTURE = 0, 3, 4, 75
@@ -27,6 +27,15 @@ def limits(rules: Rules, now: datetime, trials: int | None, hours: float | None,
     """Flags before rules; a deadline `HH:MM` is the next time the clock shows it."""
     text = deadline or rules.stop.deadline
     return Limits(trials=trials or rules.stop.trials, hours=hours or rules.stop.hours, deadline=_next(text, now) if text else None)
+
+
+def amended(allowed: Limits, before: StopAt, after: StopAt, now: datetime) -> Limits:
+    """The limits after an edit of `[stop]`: what was edited is the person's latest word, flags of the start included; the rest stays."""
+    return Limits(
+        trials=allowed.trials if after.trials == before.trials else after.trials,
+        hours=allowed.hours if after.hours == before.hours else after.hours,
+        deadline=allowed.deadline if after.deadline == before.deadline else _next(after.deadline, now) if after.deadline else None,
+    )
 
 
 def left(study: Study, allowed: Limits, rules: Rules, now: datetime) -> BudgetLeft:
@@ -60,13 +69,16 @@ def stop(study: Study, allowed: Limits, rules: Rules, now: datetime) -> Stop | N
         return _stop("target", DONE, target)
     if allowed.trials is not None and study.trials >= allowed.trials:
         return _planned(study, "trials", f"all {allowed.trials} trials are done")
-    counters = left(study, allowed, rules, now)
-    if counters.seconds is not None and counters.seconds < expected_seconds(study):
-        which = "deadline" if allowed.deadline and (allowed.deadline - now).total_seconds() <= counters.seconds + 1 else "hours"
-        return _planned(study, which, f"{counters.seconds:.0f} s are left and a trial takes about {expected_seconds(study):.0f} s")
-    if counters.seconds == 0.0:
-        return _planned(study, "hours", "the time is used up")
-    return None
+    return _out_of_time(study, allowed, left(study, allowed, rules, now).seconds, now)
+
+
+def _out_of_time(study: Study, allowed: Limits, seconds: float | None, now: datetime) -> Stop | None:
+    if seconds is None or seconds >= max(0.1, expected_seconds(study)):
+        return None
+    which = "deadline" if allowed.deadline and (allowed.deadline - now).total_seconds() <= seconds + 1 else "hours"
+    if seconds == 0.0:
+        return _planned(study, which, "the time is used up")
+    return _planned(study, which, f"{seconds:.0f} s are left and a trial takes about {expected_seconds(study):.0f} s")
 
 
 def no_baseline(study: Study) -> Stop:
@@ -104,5 +116,9 @@ def _stop(reason: str, code: int, sentence: str) -> Stop:
 
 def _next(text: str, now: datetime) -> datetime:
     hour, minute = (int(part) for part in text.split(":"))
-    today = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    return today if today > now else today + timedelta(days=1)
+    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if then <= now:
+        then += timedelta(days=1)
+    local = then.replace(tzinfo=None).astimezone()
+    same_zone = now.utcoffset() == now.astimezone().utcoffset()
+    return local if same_zone and now.tzinfo else then

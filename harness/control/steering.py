@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
+from datetime import datetime
 from pathlib import Path
 
 from harness.artifacts import durable
 from harness.artifacts.events import RulesChanged, Warned
+from harness.control import budget
+from harness.control.budget import Limits
 from harness.control.recorder import Recorder
-from harness.errors import RulesInvalid
-from harness.rules import Rules, load, parse
+from harness.errors import InfrastructureFault, RulesInvalid
+from harness.execution.workplace import resolve_command
+from harness.rules import Rules, load, read
 
 
 class Steering:
@@ -19,9 +24,14 @@ class Steering:
     def __init__(self, program: Path, recorder: Recorder, rules: Rules) -> None:
         self._program, self._recorder = program, recorder
         self.rules = rules
-        self._seen = rules.digest
+        self._seen = rules.digest if rules.digest == recorder.study.rules_digest else ""
 
-    def reread(self) -> Rules:
+    @property
+    def limits(self) -> Limits:
+        """How much may be done, as the journal has it."""
+        return Limits.model_validate_json(json.dumps(self._recorder.study.limits))
+
+    def reread(self, now: datetime) -> Rules:
         """The rules for the next trial."""
         try:
             raw = self._program.read_bytes()
@@ -32,22 +42,26 @@ class Steering:
         if digest == self._seen:
             return self.rules
         try:
-            new = load(self._program)
+            new = read(raw, self._program)
             self._must_not_change(new)
-        except RulesInvalid as error:
+            resolve_command(new)
+        except (RulesInvalid, InfrastructureFault) as error:
             self._complain(digest, f"{error}; the last valid rules stay in force")
             return self.rules
         self._seen = digest
-        self._adopt(new, raw)
+        if digest != self._recorder.study.rules_digest:
+            self._adopt(new, raw, now)
+        self.rules = new
         return new
 
-    def _adopt(self, new: Rules, raw: bytes) -> None:
+    def _adopt(self, new: Rules, raw: bytes, now: datetime) -> None:
         stored = self._recorder.folder.program
-        old = stored.read_text().splitlines() if stored.exists() else []
-        diff = "\n".join(difflib.unified_diff(old, raw.decode("utf-8-sig").splitlines(), "before", "after", lineterm=""))
+        old = _lines(stored.read_bytes()) if stored.exists() else []
+        diff = "\n".join(difflib.unified_diff(old, _lines(raw), "before", "after", lineterm=""))
+        amended = budget.amended(self.limits, self.rules.stop, new.stop, now)
+        limits = amended.model_dump(mode="json") if amended != self.limits else None
         durable.replace(stored, raw)
-        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000]))
-        self.rules = new
+        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000], limits=limits))
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""
@@ -60,6 +74,7 @@ class Steering:
             ("[trial] amount", old.trial.amount, new.trial.amount),
             ("[scope] editable", old.scope.editable, new.scope.editable),
             ("[run] threads", old.run.threads, new.run.threads),
+            ("[run] device", old.run.device, new.run.device),
         )
         for name, before, after in fixed:
             if before != after:
@@ -73,4 +88,8 @@ class Steering:
 
 def stored_rules(path: Path, fallback: Path) -> Rules:
     """The last valid rules of a study, from its own copy."""
-    return parse(path.read_text("utf-8-sig")) if path.exists() else load(fallback)
+    return load(path if path.exists() else fallback)
+
+
+def _lines(raw: bytes) -> list[str]:
+    return raw.decode("utf-8-sig").splitlines()

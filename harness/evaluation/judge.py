@@ -90,7 +90,7 @@ def after_remeasuring(values: Sequence[float]) -> Bar:
 def _after_keep(sign: float, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
     if not debiased:
         return Bar(ref=sign * y)
-    return Bar(ref=sign * (y + min(sigma, 0.5 * max(0.0, threshold - y))))
+    return Bar(ref=sign * (y + min(sigma, 0.5 * (threshold - y))))
 
 
 def _complexity(change: Change, per_line: float, sigma: float) -> float:

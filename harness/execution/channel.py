@@ -14,6 +14,7 @@ from typing import Any
 from harness.errors import RatchetError
 
 LIMIT = 64 * 1024
+READS_AT_ONCE = 16
 
 
 class ProtocolFault(RatchetError):
@@ -49,9 +50,9 @@ class Channel:
             self._socket.setblocking(False)
 
     def receive(self) -> list[tuple[str, Any]]:
-        """Every whole message that has arrived, as (key, value)."""
-        messages = []
-        while not self.closed:
+        """The whole messages that have arrived, as (key, value); at most a mebibyte at once, so that a flood that never ends holds nobody."""
+        messages: list[tuple[str, Any]] = []
+        for _ in range(0 if self.closed else READS_AT_ONCE):
             try:
                 data = self._socket.recv(LIMIT)
             except BlockingIOError:

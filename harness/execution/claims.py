@@ -8,7 +8,7 @@ from typing import Any
 
 def point(value: dict[str, Any]) -> dict[str, int | float]:
     """The finite numbers of a learning-curve point, by short names."""
-    return {k[:40]: v for k, v in list(value.items())[:20] if k.isidentifier() and isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)}
+    return {k[:40]: v for k, v in list(value.items())[:20] if k.isidentifier() and _number(v)}
 
 
 def positive(value: Any) -> bool:
@@ -18,11 +18,23 @@ def positive(value: Any) -> bool:
 
 def count(value: Any) -> int | None:
     """A whole number from zero up, or `None`."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+    return value if isinstance(value, int) and _number(value) and value >= 0 else None
 
 
 def claim(value: Any) -> str | int | float | None:
     """Any claim as a finite number or a short string."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    return None if value is None else str(value)[:200]
+    if value is None or _number(value):
+        return value  # type: ignore[no-any-return]
+    return text(str(value), 200)
+
+
+def text(value: str, cap: int) -> str:
+    """At most `cap` characters that can be stored as UTF-8: a lone surrogate becomes a question mark."""
+    return value[:cap].encode("utf-8", "replace").decode()
+
+
+def _number(value: Any) -> bool:
+    """Finite, and no larger than a file of ours can hold."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else -(2**63) <= value < 2**63

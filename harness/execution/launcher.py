@@ -3,6 +3,7 @@
 A script of its own, and not a function run between fork and exec, because that can deadlock in a threaded parent. Standard library only.
 """
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -16,9 +17,8 @@ def launch(parent: int, command: list[str]) -> None:
     """Die with the parent, dump no core, be the first to go when memory is short, then exec. Exit code 127: no such command."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(descriptor, b"1000")
-        os.close(descriptor)
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
+            score.write(b"1000")
     if os.getppid() != parent:
         sys.exit(137)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

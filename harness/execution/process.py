@@ -5,6 +5,7 @@ The harness makes itself the reaper of orphans (Linux), so that a daemon that de
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -20,6 +21,8 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 3.0
 SWEEP_SECONDS = 5.0
+READ_BYTES = 1 << 16
+READS_AT_ONCE = 64
 MIB = 1024 * 1024
 INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "VIRTUAL_ENV",
              "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "COVERAGE_PROCESS_START")  # fmt: skip
@@ -84,6 +87,7 @@ class ProcessTree:
         self._others = set(descendants(os.getpid()))
         self._log, self._cap = log, log_cap
         argv = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *command]
+        self._file = log.open("ab", buffering=0)
         reader, writer = os.pipe()
         try:
             self._popen = subprocess.Popen(
@@ -92,16 +96,17 @@ class ProcessTree:
             )  # fmt: skip
         except OSError:
             os.close(reader)
+            self._file.close()
             raise
         finally:
             os.close(writer)
         os.set_blocking(reader, False)
         self._output = reader
-        self._file = log.open("ab", buffering=0)
         self.pid = self._popen.pid
         self.started = started_at(self.pid) or 0.0
         self.peak_memory_mb: float | None = None
         self._cpu: dict[int, float] = {}
+        self._cpu_seconds = 0.0
         self._drained = False
 
     def poll(self) -> int | None:
@@ -113,34 +118,39 @@ class ProcessTree:
         return [] if self._drained else [self._output]
 
     def drain(self) -> None:
-        """Move what was printed into the capped log; never blocks."""
-        while not self._drained:
+        """Move what was printed into the capped log; never blocks, and comes back from a flood that never ends."""
+        for _ in range(READS_AT_ONCE):
             try:
-                data = os.read(self._output, 1 << 16)
+                data = b"" if self._drained else os.read(self._output, READ_BYTES)
             except BlockingIOError:
                 return
             if not data:
                 self._drained = True
                 return
-            self._file.write(data)
-            if self._file.tell() > 2 * self._cap:
-                self._shorten()
+            with contextlib.suppress(OSError):  # a full disk costs lines of the log, not the night
+                self._file.write(data)
+                if self._file.tell() > 2 * self._cap:
+                    self._shorten()
 
     def sample(self) -> float:
-        """Note the tree's memory now, and return its CPU seconds so far (dead members included as last seen)."""
-        resident = 0
+        """Note the tree's memory now, and return its CPU seconds so far: of the living, and of the dead as last seen or as their parents waited for them."""
+        resident, waited, living = 0, 0.0, set()
         for pid in [self.pid, *descendants(self.pid)]:
             try:
                 process = psutil.Process(pid)
                 with process.oneshot():
                     resident += process.memory_info().rss
                     times = process.cpu_times()
-                self._cpu[pid] = times.user + times.system
             except psutil.Error:
                 continue
-        peak = max(resident / MIB, _high_water_mb(self.pid), self.peak_memory_mb or 0.0)
+            living.add(pid)
+            self._cpu[pid] = times.user + times.system
+            waited += times.children_user + times.children_system
+        peak = max(resident / MIB, self.peak_memory_mb or 0.0, *map(_high_water_mb, living | {self.pid}))
         self.peak_memory_mb = peak or None
-        return sum(self._cpu.values())
+        dead = sum(seconds for pid, seconds in self._cpu.items() if pid not in living)
+        self._cpu_seconds = max(self._cpu_seconds, sum(self._cpu[pid] for pid in living) + max(dead, waited))
+        return self._cpu_seconds
 
     def end(self, grace: float = GRACE_SECONDS) -> int:
         """TERM, grace, KILL to the group, then KILL whatever else came of it; returns the exit code. Closes log and pipe."""
@@ -208,7 +218,7 @@ def end_orphan(pid: int, started: float, boot: str, marker: str) -> bool:
 
 def _carries(pid: int, marker: str) -> bool:
     try:
-        return marker.encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        return bool(marker) and marker.encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
 

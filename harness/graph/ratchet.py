@@ -7,7 +7,6 @@ and hooks play no part. A candidate has its own ref before it runs; the branch m
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,22 +14,12 @@ from pathlib import Path
 import git
 
 from harness.artifacts import durable
-from harness.errors import BranchMoved, RepositoryUnfit, StorageFault, StudyExists
+from harness.errors import BranchMoved, RepositoryUnfit, StudyExists
+from harness.graph.plumbing import Git, as_user, trusts
 from harness.trial import Candidate
 
 ZERO = "0" * 40
 CACHED_TEXTS = 16
-CONFIG = {
-    "core.fsync": "all",
-    "core.hooksPath": os.devnull,
-    "core.autocrlf": "false",
-    "core.fsmonitor": "false",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "commit.gpgsign": "false",
-    "safe.directory": "*",
-}
-IDENTITY = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "Ratchet"), ("EMAIL", "ratchet@localhost"))}
 
 
 class Ratchet:
@@ -41,16 +30,11 @@ class Ratchet:
         self.branch = f"autoresearch/{tag}"
         self.trial_refs = f"refs/autoresearch/{tag}/trials"
         self._index = index
-        self._index_base: str | None = None
+        self._index_base: tuple[str, set[str]] | None = None
         self._texts: dict[tuple[str, str], str] = {}
         self._refs_at_start: dict[str, str] | None = None
-        self._git_dir, self._common_dir, self._prefix = _locate(self.project)
-        base = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        self._environment = {
-            **base, **IDENTITY, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_INDEX_FILE": str(index.resolve()), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
-        }  # fmt: skip
-        self._command = ["git", f"--git-dir={self._git_dir}", *(part for item in CONFIG.items() for part in ("-c", "=".join(item)))]
+        git_dir, self._common_dir, self._prefix = _locate(self.project)
+        self._git = Git(git_dir, index)
 
     @property
     def branch_ref(self) -> str:
@@ -65,33 +49,54 @@ class Ratchet:
         for name in files:
             if (self.project / name).is_symlink():
                 raise RepositoryUnfit(f"{self.project / name} is a symbolic link; replace it by the file itself and commit")
-            committed = self._run_ok("cat-file", "blob", f"{head}:{self._prefix}{name}")
+            committed = self._git.asked("cat-file", "blob", f"{head}:{self._prefix}{name}")
             if committed is None:
                 raise RepositoryUnfit(f"{name} is not committed in HEAD; run `git add {name} && git commit`, or start with --commit")
-            if not self._same_as_working_file(name, head):
+            if not as_user(self.project, "diff", "--quiet", "--no-ext-diff", head, "--", name)[0]:
                 raise RepositoryUnfit(f"{name} has uncommitted changes; commit or stash them, or start with --commit")
         return head
 
     def commit_working_files(self, files: Iterable[str], message: str) -> None:
         """Commit just these files on the user's own HEAD, because the user asked for it."""
-        names = [str(self.project / name) for name in files]
-        environment = {**self._environment, "GIT_OPTIONAL_LOCKS": "1"}
-        del environment["GIT_INDEX_FILE"]
+        paths = [self.project / name for name in files]
+        for path in paths:
+            if path.is_symlink() or not path.is_file():
+                raise RepositoryUnfit(f"{path} is {'a symbolic link' if path.is_symlink() else 'no file'}; nothing was committed")
+        names = [str(path) for path in paths]
         for arguments in (("add", "--", *names), ("commit", "-q", "--only", "-m", message, "--", *names)):
-            done = subprocess.run(
-                [*self._command[:1], *self._command[2:], "-C", str(self.project), *arguments], env=environment, capture_output=True, text=True, check=False
-            )
-            if done.returncode != 0 and "nothing to commit" not in done.stdout:
-                raise RepositoryUnfit(f"git could not commit {', '.join(files)}: {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+            if arguments[0] == "commit" and as_user(self.project, "diff", "--quiet", "HEAD", "--", *names)[0]:
+                return
+            done, said = as_user(self.project, *arguments)
+            if not done:
+                raise RepositoryUnfit(f"git could not commit {', '.join(path.name for path in paths)}: {said}")
+
+    def check_free(self, left_over: bool) -> None:
+        """Raise unless the study's branch can be made; with `left_over`, one that a killed start made is no obstacle."""
+        if self._git.asked("check-ref-format", self.branch_ref) is None:
+            raise RepositoryUnfit(f"git allows no branch named {self.branch}; choose another --tag")
+        if f"branch {self.branch_ref}" in self._git.text("worktree", "list", "--porcelain").splitlines():
+            raise StudyExists(f"the branch {self.branch} is checked out, and the study would move it; choose another --tag")
+        if self.resolve(self.branch_ref) and not left_over:
+            raise StudyExists(f"the branch {self.branch} exists; choose another --tag, or delete it with `git branch -D {self.branch}`")
+        near = self._git.text("for-each-ref", "--format=%(refname:short)", "refs/heads/autoresearch", f"{self.branch_ref}/").splitlines()
+        blocking = [name for name in near if name == "autoresearch" or name.startswith(f"{self.branch}/")]
+        if blocking:
+            raise RepositoryUnfit(f"the branch {blocking[0]} is in the way of {self.branch}; rename it with `git branch -m {blocking[0]} NEW`")
+        if self.refs():
+            raise StudyExists(f"trials of this tag exist under {self.trial_refs}; choose another --tag")
 
     def open_branch(self, commit: str) -> None:
-        """Create the study's branch at `commit`; raises `StudyExists` when it is there."""
-        if self.resolve(self.branch_ref) not in (None, commit):
+        """Create the study's branch at `commit`; raises `StudyExists` when it is elsewhere."""
+        tip = self.resolve(self.branch_ref)
+        if tip not in (None, commit):
             raise StudyExists(f"the branch {self.branch} exists; choose another --tag, or delete it with `git branch -D {self.branch}`")
-        if list(self.refs()):
-            raise StudyExists(f"trials of this tag exist under {self.trial_refs}; choose another --tag")
-        self._run("update-ref", self.branch_ref, commit)
-        durable.sync_file_system(self._git_dir)
+        self._git.text("update-ref", self.branch_ref, commit, tip or ZERO)
+        durable.sync_file_system(self._git.git_dir)
+
+    def close_branch(self, commit: str) -> None:
+        """Take a branch back that was opened for a study which never began."""
+        if self.resolve(self.branch_ref) == commit:
+            self._git.text("update-ref", "-d", self.branch_ref, commit)
 
     def clear_stale_locks(self) -> list[Path]:
         """Remove lock files of our own refs and index, which a killed git left. Call only while holding the study's lock."""
@@ -109,13 +114,13 @@ class Ratchet:
             self._refs_at_start = self.refs()
         existing = self._refs_at_start.get(ref)
         if existing and all(self.text_at(existing, name) == text for name, text in files.items()):
-            return Candidate(trial=trial, commit=existing, tree=self._run("rev-parse", f"{existing}^{{tree}}"), parent=parent, ref=ref)
+            return Candidate(trial=trial, commit=existing, tree=self._git.text("rev-parse", f"{existing}^{{tree}}"), parent=parent, ref=ref)
         tree = self._tree(parent, files)
-        commit = self._run("commit-tree", tree, "-p", parent, data=message.encode())
+        commit = self._git.text("commit-tree", tree, "-p", parent, data=message.encode())
         durable.crash_point("commit_written")
-        durable.sync_file_system(self._git_dir)
-        self._run("update-ref", ref, commit, existing or ZERO)
-        durable.sync_file_system(self._git_dir)
+        durable.sync_file_system(self._git.git_dir)
+        self._git.text("update-ref", ref, commit, existing or ZERO)
+        durable.sync_file_system(self._git.git_dir)
         durable.crash_point("ref_written")
         for name, text in files.items():
             self._remember(commit, name, text)
@@ -124,8 +129,8 @@ class Ratchet:
     def mark(self, trial: int, commit: str) -> str:
         """Give an existing commit (the baseline) a trial ref too."""
         ref = f"{self.trial_refs}/{trial:06d}"
-        self._run("update-ref", ref, commit)
-        durable.sync_file_system(self._git_dir)
+        self._git.text("update-ref", ref, commit)
+        durable.sync_file_system(self._git.git_dir)
         return ref
 
     def keep(self, commit: str, previous: str) -> None:
@@ -138,8 +143,8 @@ class Ratchet:
                 f"{self.branch} should be at {previous[:12]} but is at {(tip or 'nothing')[:12]}; nothing was forced; "
                 f"put it back with `git update-ref {self.branch_ref} {previous}`, then `ratchet resume`"
             )
-        self._run("update-ref", self.branch_ref, commit, previous)
-        durable.sync_file_system(self._git_dir)
+        self._git.text("update-ref", self.branch_ref, commit, previous)
+        durable.sync_file_system(self._git.git_dir)
         durable.crash_point("branch_moved")
 
     def revert(self, incumbent: str) -> None:
@@ -154,7 +159,7 @@ class Ratchet:
     def text_at(self, commit: str, name: str) -> str:
         """A file of the project at a commit, as UTF-8 text."""
         if (commit, name) not in self._texts:
-            raw = self._run_ok("cat-file", "blob", f"{commit}:{self._prefix}{name}")
+            raw = self._git.asked("cat-file", "blob", f"{commit}:{self._prefix}{name}")
             if raw is None:
                 raise RepositoryUnfit(f"{name} is not in commit {commit[:12]}; is `refs/autoresearch` still there?")
             self._remember(commit, name, raw.decode())
@@ -167,23 +172,25 @@ class Ratchet:
 
     def changed(self, old: str, new: str) -> list[str]:
         """Paths, below the project, that differ between two commits."""
-        names = self._run("diff-tree", "-r", "--no-commit-id", "--name-only", old, new).splitlines()
+        names = self._git.text("diff-tree", "-r", "--no-commit-id", "--name-only", old, new).splitlines()
         return [name.removeprefix(self._prefix) for name in names]
 
     def resolve(self, name: str) -> str | None:
         """The commit a name points at, or `None`."""
-        found = self._run_ok("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        found = self._git.asked("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return found.decode().strip() if found else None
 
     def refs(self) -> dict[str, str]:
         """Trial refs of this study and their commits."""
-        lines = self._run("for-each-ref", "--format=%(refname) %(objectname)", self.trial_refs).splitlines()
+        lines = self._git.text("for-each-ref", "--format=%(refname) %(objectname)", self.trial_refs).splitlines()
         return dict(line.split() for line in lines)
 
     def missing(self, commits: Iterable[str]) -> list[str]:
         """Those of `commits` that git cannot read."""
         wanted = sorted(set(commits))
-        found = self._run("cat-file", "--batch-check", data="\n".join(wanted).encode() + b"\n").splitlines()
+        if not wanted:
+            return []
+        found = self._git.text("cat-file", "--batch-check", data="\n".join(wanted).encode() + b"\n").splitlines()
         return [name for name, line in zip(wanted, found, strict=True) if line.split()[1:2] != ["commit"]]
 
     @staticmethod
@@ -192,41 +199,14 @@ class Ratchet:
         return subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
 
     def _tree(self, parent: str, files: Mapping[str, str]) -> str:
-        if self._index_base != parent:
-            self._run("read-tree", parent)
-            self._index_base = parent
+        """The parent's tree with `files` replaced. The index is read again unless it differs from the wanted one in just these files."""
+        if self._index_base != (parent, set(files)):
+            self._git.text("read-tree", parent)
+            self._index_base = parent, set(files)
         for name, text in files.items():
-            data = text.encode()
-            blob = self._run("hash-object", "-w", "--stdin", data=data)
-            if blob != _blob_name(data, len(blob)):
-                raise StorageFault(f"git stored other bytes of {name} than it was given; check the repository with `git fsck`")
-            self._run("update-index", "--add", "--cacheinfo", f"100644,{blob},{self._prefix}{name}")
-        return self._run("write-tree")
-
-    def _same_as_working_file(self, name: str, head: str) -> bool:
-        environment = {k: v for k, v in self._environment.items() if k != "GIT_INDEX_FILE"}
-        command = ["git", "--no-optional-locks", "-c", "safe.directory=*", "-C", str(self.project), "diff", "--quiet", head, "--", name]
-        return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
-
-    def _run(self, *arguments: str, data: bytes = b"") -> str:
-        return self._raw(*arguments, data=data).decode().strip()
-
-    def _run_ok(self, *arguments: str) -> bytes | None:
-        done = subprocess.run([*self._command, *arguments], env=self._environment, capture_output=True, check=False)
-        return done.stdout if done.returncode == 0 else None
-
-    def _raw(self, *arguments: str, data: bytes = b"") -> bytes:
-        done = subprocess.run([*self._command, *arguments], env=self._environment, input=data, capture_output=True, check=False)
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-            raise StorageFault(f"git {arguments[0]} failed in {self._git_dir}: {said.splitlines()[-1]}")
-        return done.stdout
-
-
-def _blob_name(data: bytes, length: int) -> str:
-    """git's name for a file's bytes: SHA-1, or SHA-256 in repositories that use it."""
-    algorithm = hashlib.sha256 if length == 64 else hashlib.sha1
-    return algorithm(b"blob %d\0" % len(data) + data).hexdigest()
+            blob = self._git.text("hash-object", "-w", "--stdin", data=text.encode())
+            self._git.text("update-index", "--add", "--cacheinfo", f"100644,{blob},{self._prefix}{name}")
+        return self._git.text("write-tree")
 
 
 def _locate(project: Path) -> tuple[Path, Path, str]:
@@ -246,8 +226,6 @@ def _locate(project: Path) -> tuple[Path, Path, str]:
 
 def _check_ownership(project: Path) -> None:
     """Refuse a repository that the user's own git refuses; our commands lift that check for this one folder only."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")}
-    done = subprocess.run(["git", "-C", str(project), "rev-parse", "--git-dir"], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise RepositoryUnfit(f"git refuses {project}: {said[0] if said else done.returncode}; try `git config --global --add safe.directory {project}`")
+    trusted, said = trusts(project)
+    if not trusted:
+        raise RepositoryUnfit(f"git refuses {project}: {said}; try `git config --global --add safe.directory {project}`")
