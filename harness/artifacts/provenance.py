@@ -52,7 +52,7 @@ class FixedFiles:
 
     def __init__(self, prepare: Path, prepare_sha256: str, data: DataFacts) -> None:
         self._expected = {prepare: prepare_sha256, **{Path(str(f["path"])): str(f["sha256"]) for f in data.files}}
-        self._seen: dict[Path, tuple[int, int, int]] = {}
+        self._seen: dict[Path, tuple[int, ...]] = {}
 
     def check(self) -> None:
         """Raise `InfrastructureFault` naming the file and both digests when one is not what the study began with."""
@@ -61,7 +61,7 @@ class FixedFiles:
                 stat = path.stat()
             except OSError as error:
                 raise InfrastructureFault(f"{path}: {error.strerror}; put the file back, then `ratchet resume`") from None
-            key = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
+            key = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
             if self._seen.get(path) == key:
                 continue
             found = sha256(path)

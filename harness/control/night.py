@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
 from harness.artifacts.study import Study, TrialRow
 from harness.control import budget
-from harness.control.budget import Limits
 from harness.control.desk import Desk
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
@@ -31,7 +30,6 @@ class Night:
     ratchet: Ratchet
     bench: Bench
     desk: Desk
-    limits: Limits
     clock: Clock
     interrupts: Interrupts
 
@@ -44,7 +42,7 @@ class Night:
         """What ends the night comes first; then an open trial is finished before any budget is asked."""
         if reason := self.interrupts.reason():
             return Stop(reason=reason.lower(), sentence=f"{reason} received; `ratchet resume` goes on", exit_code=self.interrupts.exit_code)
-        self.steering.reread()
+        self.steering.reread(self.clock.now())
         if self.study.current is not None:
             return None
         if self.study.rows and self.study.baseline is not None and self.study.baseline.status is not Status.KEEP:
@@ -55,7 +53,7 @@ class Night:
             return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
         if self.desk.exhausted:
             return budget.exhausted(self.study)
-        return budget.stop(self.study, self.limits, self.steering.rules, self.clock.now())
+        return budget.stop(self.study, self.steering.limits, self.steering.rules, self.clock.now())
 
     def baseline(self) -> bool:
         """Trial 0: HEAD's files, measured with seeds 0, 1, 2 (two readings on a known GPU)."""
@@ -133,7 +131,7 @@ class Night:
             assert self.study.bar is not None, "candidates come after the baseline"
             verdict = judge.judge(rules, self.study.bar, readings[0], sigma, row.change)
         self._flag_printed(row, readings)
-        left = budget.left(self.study, self.limits, rules, self.clock.now())
+        left = budget.left(self.study, self.steering.limits, rules, self.clock.now())
         after = left if left.trials is None or row.trial == 0 else left.model_copy(update={"trials": max(0, left.trials - 1)})
         self.recorder.emit(Decided(
             trial=row.trial, verdict=verdict, previous=self._tip(), noise=sigma, budget_left=after, rules_digest=rules.digest

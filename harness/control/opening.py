@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from harness.control.night import Night
 from harness.control.readings import Bench
 from harness.control.recorder import Observer, Recorder
 from harness.control.steering import Steering, stored_rules
-from harness.errors import DataMissing, InfrastructureFault, ProposalRefused, StudyExists, StudyUnknown, UserFault
+from harness.errors import DataMissing, InfrastructureFault, ProposalRefused, RatchetError, StorageFault, StudyExists, StudyUnknown, UserFault
 from harness.evaluation import guard
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
@@ -42,6 +44,8 @@ from harness.graph.ratchet import Ratchet
 from harness.proposers import registry
 from harness.rules import Rules, load
 from harness.trial import DataFacts, Stop
+
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 
 
 @dataclass(frozen=True)
@@ -74,24 +78,24 @@ def start(wishes: Wishes, company: Company) -> Stop:
     folder = StudyDir(wishes.project.resolve(), wishes.tag)
     if not TAG.fullmatch(wishes.tag):
         raise UserFault(f"--tag {wishes.tag!r}: use letters, digits, '.', '_' and '-', at most 64")
-    if folder.journal.exists() and folder.journal.stat().st_size:
-        raise StudyExists(f"a study {wishes.tag!r} exists in {folder.path}; `ratchet resume --tag {wishes.tag}` goes on, or choose another --tag")
+    _must_be_new(folder)
     rules = load(wishes.program)
     registry.make(wishes.proposer, dict(wishes.options))
     resolve_command(rules)
     device = devices.find(rules.run.device)
     ratchet = Ratchet(folder.project, wishes.tag, folder.index)
+    ratchet.check_free(left_over=folder.path.exists())
+    data = describe(folder.project, rules)
     fixed = [*rules.scope.editable, "prepare.py"]
     if wishes.commit:
         ratchet.commit_working_files(fixed, f"chore: baseline of study {wishes.tag}")
     head = ratchet.baseline(fixed)
     _examine(ratchet, head, rules)
-    data = describe(folder.project, rules)
-    with _locks(folder, device):
-        ratchet.open_branch(head)
-        pristine = ratchet.text_at(head, "prepare.py").encode()
-        durable.replace(folder.prepare, pristine)
+    with _locks(folder, device), _all_or_nothing(folder, ratchet, head):
+        _must_be_new(folder)
+        durable.replace(folder.prepare, ratchet.text_at(head, "prepare.py").encode())
         durable.replace(folder.program, wishes.program.read_bytes())
+        ratchet.open_branch(head)
         allowed = budget.limits(rules, company.clock.now(), wishes.trials, wishes.hours, wishes.deadline)
         event = StudyStarted(
             tag=wishes.tag, program=str(wishes.program.resolve()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
@@ -101,7 +105,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
-            return _run(recorder, ratchet, rules, device, allowed, company)
+            return _run(recorder, ratchet, rules, device, company)
 
 
 def resume(project: Path, tag: str, company: Company, trials: int | None = None, hours: float | None = None, deadline: str | None = None) -> Stop:
@@ -126,7 +130,39 @@ def resume(project: Path, tag: str, company: Company, trials: int | None = None,
         with _device_lock(device), _recorder(folder, study, end, company) as recorder:
             recovery.recover(recorder, ratchet)
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
-            return _run(recorder, ratchet, rules, device, allowed, company)
+            return _run(recorder, ratchet, rules, device, company)
+
+
+def _must_be_new(folder: StudyDir) -> None:
+    """A journal without a whole first event is what a killed start leaves: no study yet."""
+    if folder.journal.exists() and fold.replay(folder.journal)[0].started is not None:
+        raise StudyExists(f"a study {folder.tag!r} exists in {folder.path}; `ratchet resume --tag {folder.tag}` goes on, or choose another --tag")
+
+
+@contextmanager
+def _all_or_nothing(folder: StudyDir, ratchet: Ratchet, head: str) -> Iterator[None]:
+    """A start that fails before its first event is durable leaves no folder and no branch. Only under the study's lock."""
+    fresh = [path.name for path in folder.path.iterdir()] == [folder.lock.name]
+    try:
+        yield
+    except RatchetError:
+        if fresh and not (folder.journal.exists() and fold.replay(folder.journal)[0].started):
+            ratchet.close_branch(head)
+            shutil.rmtree(folder.path, ignore_errors=True)
+            with suppress(OSError):
+                folder.path.parent.rmdir()
+        raise
+
+
+@contextmanager
+def _disk_faults() -> Iterator[None]:
+    """What the disk refuses in the middle of a night is a `StorageFault`, not a bug of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        raise StorageFault(f"{error.filename or 'a file'}: {error.strerror}; free some space or mend the disk, then `ratchet resume`") from error
 
 
 def _examine(ratchet: Ratchet, head: str, rules: Rules) -> None:
@@ -141,7 +177,8 @@ def _examine(ratchet: Ratchet, head: str, rules: Rules) -> None:
 def describe(project: Path, rules: Rules) -> DataFacts:
     """Ask prepare.py what data there is; raises `DataMissing` with its own sentence."""
     command = [sys.executable, "prepare.py", "describe", "--profile", rules.trial.profile]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, env=environment, start_new_session=True)
     said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
     if done.returncode != 0:
         raise DataMissing(f"{said} (run `python prepare.py` first)" if "prepare.py" not in said else said)
@@ -151,7 +188,7 @@ def describe(project: Path, rules: Rules) -> DataFacts:
         raise DataMissing(f"`prepare.py describe` printed no usable description: {error.errors()[0]['msg']}") from None
 
 
-def _run(recorder: Recorder, ratchet: Ratchet, rules: Rules, device: Device, allowed: Limits, company: Company) -> Stop:
+def _run(recorder: Recorder, ratchet: Ratchet, rules: Rules, device: Device, company: Company) -> Stop:
     """The loop with its real ports; how it ended is the journal's last word, infrastructure faults included."""
     started, folder, interrupted = recorder.study.started, recorder.folder, company.interrupts.reason
     assert started is not None, "a night begins with study_started"
@@ -162,13 +199,15 @@ def _run(recorder: Recorder, ratchet: Ratchet, rules: Rules, device: Device, all
         Evaluator(started.data, device, company.clock, interrupted), interrupted, company.on_point,
     )  # fmt: skip
     desk = Desk(recorder, ratchet, registry.make(started.proposer, started.proposer_options))
-    night = Night(recorder, steering, ratchet, bench, desk, allowed, company.clock, company.interrupts)
-    try:
-        stop = run_study(night)
-    except InfrastructureFault as fault:
-        recorder.emit(Stopped(stop=Stop(reason="infrastructure", sentence=str(fault), exit_code=fault.exit_code)))
-        raise
-    recorder.emit(Stopped(stop=stop))
+    night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)
+    folder.stop_request.unlink(missing_ok=True)
+    with _disk_faults():
+        try:
+            stop = run_study(night)
+        except InfrastructureFault as fault:
+            recorder.emit(Stopped(stop=Stop(reason="infrastructure", sentence=str(fault), exit_code=fault.exit_code)))
+            raise
+        recorder.emit(Stopped(stop=stop))
     return stop
 
 

@@ -6,6 +6,7 @@ checkpoint, without training again; after that the trial has no measurement.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import select
@@ -124,11 +125,12 @@ class _Attempt:
             select.select([*ours.sources(), *(s for tree in trees for s in tree.sources())], [], [], POLL_SECONDS)
             for tree in trees:
                 tree.drain()
+            ended = trees[-1].poll() is not None  # asked first: what it sent before it ended is then read below
             for key, value in ours.receive():
                 return self._read(key, value)
             if self._interrupted():
                 return EvaluationFault(reason=INTERRUPTED, detail=self._interrupted(), candidate_to_blame=False)
-            if ours.closed or trees[-1].poll() is not None:
+            if ours.closed or ended:
                 return EvaluationFault(reason="evaluation", detail="the evaluator ended without a record; see evaluate.log", candidate_to_blame=False)
             if self._clock.monotonic() - started > limit:
                 return EvaluationFault(reason="evaluation", detail=f"no record after {limit:g} s", candidate_to_blame=False)
@@ -143,8 +145,9 @@ class _Attempt:
 
     def _measurement(self, record: dict[str, Any], seconds: float) -> Measurement | EvaluationFault:
         try:
-            found = Measurement(**record, checkpoint_sha256=self._outcome.checkpoint_sha256 or "", seconds=round(seconds, 3))
-        except (ValidationError, TypeError) as error:
+            ours = {"checkpoint_sha256": self._outcome.checkpoint_sha256, "seconds": round(seconds, 3)}
+            found = Measurement.model_validate_json(json.dumps({**record, **ours}), strict=True)
+        except ValidationError as error:
             return EvaluationFault(reason="metric_error", detail=f"the record is not a measurement: {_first(error)}", candidate_to_blame=False)
         if found.token != self._token:
             return EvaluationFault(reason="metric_error", detail="the record carries another trial's token", candidate_to_blame=False)
@@ -153,8 +156,6 @@ class _Attempt:
         return found
 
 
-def _first(error: ValidationError | TypeError) -> str:
-    if isinstance(error, TypeError):
-        return str(error)
+def _first(error: ValidationError) -> str:
     problem = error.errors()[0]
-    return f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+    return f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"[:300]

@@ -65,7 +65,7 @@ class Gpu:
         used = [p.usedGpuMemory for p in running if p.pid in set(pids)]
         if not used or any(value is None for value in used):
             return None
-        return float(sum(used)) / MIB
+        return float(sum(used)) / MIB or None
 
 
 def find(wanted: str) -> Device:
@@ -79,13 +79,13 @@ def find(wanted: str) -> Device:
 
 
 def _gpu() -> Gpu | None:
-    if not Path("/dev/nvidiactl").exists():
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    if visible in ("", "-1") or not Path("/dev/nvidiactl").exists():
         return None
     import pynvml
 
     try:
         pynvml.nvmlInit()
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
         return Gpu(pynvml, int(visible) if visible.isdigit() else 0)
     except pynvml.NVMLError:
         return None

@@ -6,6 +6,7 @@ is a claim; only limits, exit code, memory and the hash of the checkpoint come f
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -64,6 +65,7 @@ class Job:
     ) -> None:
         self._spec, self._rules, self._device, self._clock = spec, rules, device, clock
         self._on_point, self._interrupted = on_point, interrupted
+        self._on_gpu = device.name.startswith("cuda")
         self._seen = _Progress(started=clock.monotonic())
         self._suspend = SuspendWatch(clock)
 
@@ -80,10 +82,13 @@ class Job:
         })  # fmt: skip
         try:
             self._tree = ProcessTree(command, folder.work, environment, folder.train_log, self._rules.log.train_log_kb * 1024, [theirs.fileno()])
+        except BaseException:
+            self._channel.close()
+            raise
         finally:
             theirs.close()
         self._channel.send({"hello": {
-            "profile": self._rules.trial.profile, "device": "cuda" if self._device.name.startswith("cuda") else "cpu",
+            "profile": self._rules.trial.profile, "device": "cuda" if self._on_gpu else "cpu",
             "seed": spec.seed, "threads": self._rules.run.threads,
         }})  # fmt: skip
         return self._tree
@@ -91,7 +96,7 @@ class Job:
     def watch(self) -> JobOutcome:
         """Follow the job to its end; on return nothing of it is alive and its folder is gone."""
         try:
-            with self._spec.folder.curve.open("w") as curve:
+            with self._spec.folder.curve.open("wb", buffering=0) as curve:
                 self._curve = curve
                 ended = self._follow()
         except ProtocolFault as fault:
@@ -135,7 +140,8 @@ class Job:
     def _note(self, point: dict[str, int | float]) -> None:
         self._seen.points += 1
         if self._seen.points <= MAX_POINTS:
-            self._curve.write(json.dumps(point) + "\n")
+            with contextlib.suppress(OSError):  # a full disk costs points of the curve, not the night
+                self._curve.write(json.dumps(point).encode() + b"\n")
             self._on_point(point)
 
     def _hand_over(self) -> None:
@@ -175,7 +181,7 @@ class Job:
         held = self._device.memory_mb([self._tree.pid, *descendants(self._tree.pid)])
         if held is not None:
             seen.device_peak_mb = max(held, seen.device_peak_mb or 0.0)
-        peak = seen.device_peak_mb or self._tree.peak_memory_mb
+        peak = self._peak_mb()
         if trial.memory_mb is not None and peak is not None and peak > trial.memory_mb:
             return _End(JobEnd.OOM, "memory_limit", f"{peak:.0f} MiB in use, {trial.memory_mb:.0f} allowed by [trial] memory_mb")
         if seen.ready_at is None:
@@ -187,6 +193,10 @@ class Job:
             return _End(JobEnd.TIMEOUT, "compute_cap", f"over {self._spec.cpu_cap:.1f} CPU seconds, {trial.compute_cap:g} times the slowest baseline")
         return None
 
+    def _peak_mb(self) -> float | None:
+        """On a GPU what the driver said, `None` when it said nothing; host memory would be another quantity."""
+        return self._seen.device_peak_mb if self._on_gpu else self._tree.peak_memory_mb
+
     def _exited(self, code: int) -> _End:
         seen, tail = self._seen, self._spec.folder.train_log
         log = tail.read_bytes()
@@ -196,11 +206,12 @@ class Job:
             return _End(JobEnd.OOM, "killed", "killed by the system, as it does when memory runs out")
         if code != 0:
             return _End(JobEnd.CRASH, "late_failure" if seen.done_at else "exit_code", f"exit code {code}: {printed.error_line(log)}")
-        if seen.done_at is None:
+        checkpoint = self._spec.folder.checkpoint
+        if seen.done_at is None or checkpoint.is_symlink() or not checkpoint.is_file():
             return _End(JobEnd.CRASH, "no_result", "ended with exit code 0 but without a checkpoint")
         steps, tokens = seen.claims.get("steps"), seen.claims.get("tokens")
         if not claims.positive(steps) or not claims.positive(tokens):
-            return _End(JobEnd.INVALID, "no_steps", f"trained {steps!r} steps on {tokens!r} tokens")
+            return _End(JobEnd.INVALID, "no_steps", f"trained {claims.claim(steps)!r} steps on {claims.claim(tokens)!r} tokens")
         return _End(JobEnd.OK)
 
     def _outcome(self, ended: _End, code: int) -> JobOutcome:
@@ -214,10 +225,10 @@ class Job:
             setup_seconds=_round((seen.ready_at or self._clock.monotonic()) - seen.started),
             train_seconds=_round(finished - seen.ready_at) if finished is not None and seen.ready_at is not None else None,
             cpu_seconds=_round(cpu - seen.cpu_at_go) if seen.ready_at is not None else None,
-            peak_memory_mb=_round(seen.device_peak_mb or self._tree.peak_memory_mb),
+            peak_memory_mb=_round(self._peak_mb()),
             steps=claims.count(seen.claims.get("steps")), tokens=claims.count(seen.claims.get("tokens")),
             checkpoint_sha256=provenance.sha256(folder.checkpoint) if whole else None,
-            claims={k[:40]: claims.claim(v) for k, v in list(seen.claims.items())[:20]},
+            claims={claims.text(k, 40): claims.claim(v) for k, v in list(seen.claims.items())[:20]},
             printed_metric=printed.read_printed(log, self._rules.metric.name),
         )  # fmt: skip
 

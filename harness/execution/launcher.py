@@ -3,7 +3,6 @@
 A script of its own, and not a function run between fork and exec, because that can deadlock in a threaded parent. Standard library only.
 """
 
-import contextlib
 import ctypes
 import os
 import resource
@@ -17,8 +16,7 @@ def launch(parent: int, command: list[str]) -> None:
     """Die with the parent, dump no core, be the first to go when memory is short, then exec. Exit code 127: no such command."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
-            score.write(b"1000")
+        _go_first()
     if os.getppid() != parent:
         sys.exit(137)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -27,6 +25,15 @@ def launch(parent: int, command: list[str]) -> None:
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         sys.exit(127)
+
+
+def _go_first() -> None:
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(descriptor, b"1000")
+        os.close(descriptor)
+    except OSError:
+        return  # some containers do not allow it; then the kernel chooses
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 import git
 
 from harness.artifacts import durable
-from harness.errors import BranchMoved, RepositoryUnfit, StudyExists
+from harness.errors import BranchMoved, RepositoryUnfit, StorageFault, StudyExists
 from harness.graph.plumbing import Git, as_user, trusts
 from harness.trial import Candidate
 
@@ -204,9 +204,18 @@ class Ratchet:
             self._git.text("read-tree", parent)
             self._index_base = parent, set(files)
         for name, text in files.items():
-            blob = self._git.text("hash-object", "-w", "--stdin", data=text.encode())
+            data = text.encode()
+            blob = self._git.text("hash-object", "-w", "--stdin", data=data)
+            if blob != _blob_name(data, len(blob)):
+                raise StorageFault(f"git stored other bytes of {name} than it was given; check the repository with `git fsck`")
             self._git.text("update-index", "--add", "--cacheinfo", f"100644,{blob},{self._prefix}{name}")
         return self._git.text("write-tree")
+
+
+def _blob_name(data: bytes, length: int) -> str:
+    """git's name for a file's bytes: SHA-1, or SHA-256 in repositories that use it."""
+    algorithm = hashlib.sha256 if length == 64 else hashlib.sha1
+    return algorithm(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def _locate(project: Path) -> tuple[Path, Path, str]:
