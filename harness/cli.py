@@ -8,10 +8,12 @@ no trial could be measured · 65 damaged journal · 66 the branch was moved by s
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from harness import __version__
 from harness.artifacts import study as fold
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir, studies
-from harness.errors import RatchetError, StudyUnknown
+from harness.errors import RatchetError, StudyUnknown, UserFault
+from harness.rules import StopAt
 
 Tag = click.option("--tag", help="The study's name. Default: the newest one.")
 Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder. Default: here.")
@@ -87,7 +90,8 @@ def stop(tag: str | None, project: Path, now: bool) -> None:
     if holder is None:
         raise StudyUnknown(f"no harness is running the study {folder.tag!r}")
     if now:
-        os.kill(int(holder["pid"]), signal.SIGINT)
+        with suppress(ProcessLookupError):
+            os.kill(int(holder["pid"]), signal.SIGINT)
     else:
         folder.stop_request.touch()
     click.echo(f"asked process {holder['pid']} to stop {'now' if now else 'after the current trial'}")
@@ -184,14 +188,14 @@ def verify(tag: str | None, project: Path, as_json: bool) -> None:
 
 
 def _checked(amounts: dict[str, Any]) -> dict[str, Any]:
-    """A deadline as HH:MM."""
-    from harness.rules import StopAt
-
-    if amounts.get("deadline") is not None:
-        try:
-            StopAt(deadline=amounts["deadline"])
-        except ValueError:
-            raise click.UsageError(f"--deadline {amounts['deadline']!r}: write it as HH:MM") from None
+    """A deadline as HH:MM, a finite number of hours."""
+    deadline, hours = amounts.get("deadline"), amounts.get("hours")
+    try:
+        StopAt(deadline=deadline)
+    except ValueError:
+        raise UserFault(f"--deadline {deadline!r}: write it as HH:MM, from 00:00 to 23:59") from None
+    if hours is not None and not math.isfinite(hours):
+        raise UserFault(f"--hours {hours}: write a number such as 8 or 0.5")
     return amounts
 
 
@@ -230,5 +234,17 @@ def main() -> None:
     try:
         cli(prog_name="ratchet")
     except RatchetError as error:
-        click.echo(f"ratchet: {error}", err=True)
+        with suppress(OSError):
+            click.echo(f"ratchet: {error}", err=True)
         sys.exit(error.exit_code)
+    finally:
+        _forget_lost_terminal()
+
+
+def _forget_lost_terminal() -> None:
+    """A closed terminal must not change the exit code: what Python would still write at its end goes nowhere."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

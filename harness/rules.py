@@ -97,9 +97,9 @@ class Keep(Section):
 
 
 class Log(Section):
-    """What is kept of each trial. Logs are capped; the newest bytes win."""
+    """What is kept of each trial beside its row and its journal events: models of kept trials or of all; logs are capped, the newest bytes win."""
 
-    results: str = "results.tsv"
+    checkpoints: Literal["kept", "all"] = "kept"
     train_log_kb: Annotated[int, Field(ge=16)] = 1024
 
 
@@ -233,21 +233,18 @@ def _names(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def _named_key(message: str) -> tuple[str, ...]:
-    named = re.match(r"(?:Value error, )?\[(\w+)\] (\w*)", message)
-    return named.groups() if named else ()
+    return next(iter(re.findall(r"\[(\w+)\] (\w*)", message)), ())
 
 
 def _sentence(problem: Any, path: tuple[str, ...]) -> str:
     """One sentence for one pydantic error."""
     name = f"[{path[0]}] {'.'.join(path[1:])}".strip() if path else ""
     if problem["type"] == "extra_forbidden":
-        owner: Any = Rules
-        for part in path[:-1]:
-            owner = owner.model_fields[part].annotation
+        owner: Any = Rules.model_fields[path[0]].annotation if len(path) > 1 else Rules
         known = [field for field in owner.model_fields if field != "digest"]
         near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.0)
-        kind = "table" if len(path) == 1 else "key"
-        return f"unknown {kind} {path[-1]!r}{f' in [{path[0]}]' if len(path) > 1 else ''}; did you mean {near[0]!r}?"
+        what = f"key {path[-1]!r} in [{path[0]}]" if len(path) > 1 else f"table {path[0]!r}"
+        return f"unknown {what}; did you mean {near[0]!r}?"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     return f"{name}: {PLAINLY.get(problem['type'], problem['msg'].lower())}, but it is {repr(problem['input'])[:80]}"

@@ -19,6 +19,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.control.opening import Company, Wishes, resume, start
 from harness.proposers.protocol import Briefing
 from harness.trial import Proposal, Stop
+from harness.views.results import Results
 
 STUB = Path(__file__).parent / "fixtures" / "stub_project"
 ROOT = Path(__file__).parent.parent
@@ -114,6 +115,17 @@ class Seen:
         return [event.kind for event in self.events]
 
 
+def keeping_the_table(project: Path, tag: str = "t") -> Seen:
+    """An observer that also keeps results.tsv, as the command line's does, but draws no picture."""
+    results = Results(StudyDir(project, tag), project / "results.tsv")
+
+    def sync(entry: Entry, study: Study) -> None:
+        if entry.event.kind in ("study_started", "resumed", "settled", "stopped"):
+            results.sync(study)
+
+    return Seen(on_event=sync)
+
+
 def ratchet(project: Path, *arguments: str, env: dict[str, str] | None = None, check: bool = False) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
@@ -142,7 +154,7 @@ def run_study(project: Path, edits: Path | None = None, tag: str = "t", seen: Se
     seen = seen or Seen()
     chosen = {"proposer": "scripted", "options": {"edits": str(edits)}} if edits else {}
     company = Company(observe=seen.observe, on_point=seen.points.append)
-    return start(Wishes(project=project, tag=tag, program=project / "program.md", **{**chosen, **wishes}), company)
+    return start(Wishes(project=project, tag=tag, **{"program": project / "program.md", **chosen, **wishes}), company)
 
 
 def resume_study(project: Path, tag: str = "t", seen: Seen | None = None, **amounts: Any) -> Stop:

@@ -32,7 +32,20 @@ from harness.artifacts.events import (
 )
 from harness.artifacts.journal import Position
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, Bar, BudgetLeft, Change, JobEnd, Noise, Reading, Record, Status, Stop, Verdict
+from harness.trial import (
+    FAILED,
+    MEASURED,
+    Bar,
+    BudgetLeft,
+    Change,
+    JobEnd,
+    Noise,
+    Reading,
+    Record,
+    Status,
+    Stop,
+    Verdict,
+)
 
 LAST = 12
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -63,14 +64,12 @@ class ReadingDir:
 
     def create(self) -> None:
         """Start empty: what an interrupted reading left is removed."""
-        if self.path.exists():
-            shutil.rmtree(self.path)
+        remove(self.path)
         self.path.mkdir(parents=True)
 
     def drop_work(self) -> None:
         """Remove the job's folder, whatever the candidate put there."""
-        if self.work.exists():
-            shutil.rmtree(self.work)
+        remove(self.work)
 
 
 @dataclass(frozen=True)
@@ -101,6 +100,11 @@ class TrialDir:
     def reading(self, replicate: int) -> ReadingDir:
         """The folder of reading number `replicate`."""
         return ReadingDir(self.path / f"r{replicate}")
+
+    def drop_checkpoints(self) -> None:
+        """Remove the models of all readings; numbers, logs and curves stay."""
+        for path in self.path.glob("r*/checkpoint.safetensors"):
+            path.unlink()
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,28 @@ class StudyDir:
     def trial(self, folder: str) -> TrialDir:
         """A trial's folder by the name the journal gave it."""
         return TrialDir(self.path / folder)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder if it is there, also one that a candidate locked or replaced by a link."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+        return
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        _unlock(path)
+        shutil.rmtree(path)
+
+
+def _unlock(path: Path) -> None:
+    path.chmod(0o700)
+    for folder, names, _ in os.walk(path):
+        for inner in (Path(folder, name) for name in names):
+            if not inner.is_symlink():
+                inner.chmod(0o700)
 
 
 def studies(project: Path) -> list[str]:

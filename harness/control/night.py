@@ -74,8 +74,10 @@ class Night:
         return False
 
     def propose(self) -> bool:
-        """An admitted proposal, unless a restart found a trial open."""
-        return self.study.current is not None or self.desk.admit(self.steering.rules, self._tip())
+        """An admitted proposal, unless a restart found a trial open; before one is asked for, the incumbent is measured again when that is due."""
+        if self.study.current is not None:
+            return True
+        return not self._remeasured() and self.desk.admit(self.steering.rules, self._tip())
 
     def apply(self) -> None:
         """The candidate as a commit under its own ref, and its folder."""
@@ -85,18 +87,18 @@ class Night:
         folder = self.recorder.folder.trial(row.folder)
         folder.path.mkdir(exist_ok=True)
         if row.proposal is None:
-            ref = self.ratchet.mark(row.trial, row.parent)
-            self.recorder.emit(Committed(trial=row.trial, commit=row.parent, tree="", ref=ref))
+            event = Committed(trial=row.trial, commit=row.parent, tree="", ref=self.ratchet.mark(row.trial, row.parent))
         else:
             proposal = self.desk.load(row.proposal)
             files = {name: text for name, text in proposal.files.items() if text is not None}
             candidate = self.ratchet.apply(row.trial, row.parent, files, _message(row.trial, proposal))
             folder.diff.write_text(_diff(self._texts(row.parent), files))
             folder.proposal.write_text(proposal.model_dump_json(indent=1) + "\n")
-            self.recorder.emit(Committed(trial=row.trial, commit=candidate.commit, tree=candidate.tree, ref=candidate.ref))
-        for name, text in self._texts(self._commit()).items():
+            event = Committed(trial=row.trial, commit=candidate.commit, tree=candidate.tree, ref=candidate.ref)
+        for name, text in self._texts(event.commit).items():
             folder.file(name).parent.mkdir(parents=True, exist_ok=True)
             folder.file(name).write_bytes(text.encode())
+        self.recorder.emit(event)
 
     def evaluate(self) -> Sequence[Reading]:
         """All readings of the current trial; those the journal has are not taken again."""
@@ -117,10 +119,13 @@ class Night:
 
     def better(self, readings: Sequence[Reading]) -> Verdict:
         """Decide, flag what was printed but not measured, and make both durable."""
-        row, rules = self._current(), self.steering.rules
-        if row.verdict is not None:
-            return row.verdict
-        sigma = self._noise()
+        row = self._current()
+        verdict = row.verdict or self._decide(row, readings)
+        self.recorder.folder.trial(row.folder).verdict.write_text(verdict.model_dump_json(indent=1) + "\n")
+        return verdict
+
+    def _decide(self, row: TrialRow, readings: Sequence[Reading]) -> Verdict:
+        rules, sigma = self.steering.rules, self._noise()
         if row.interruptions > rules.crash.reruns_after_interruption:
             verdict = Verdict(
                 status=Status.INTERRUPTED, reason="infrastructure", detail=f"interrupted {row.interruptions} times", rule=rules.keep.rule, next_bar=self.study.bar
@@ -136,7 +141,6 @@ class Night:
         self.recorder.emit(Decided(
             trial=row.trial, verdict=verdict, previous=self._tip(), noise=sigma, budget_left=after, rules_digest=rules.digest
         ))  # fmt: skip
-        self.recorder.folder.trial(row.folder).verdict.write_text(verdict.model_dump_json(indent=1) + "\n")
         return verdict
 
     def keep(self, verdict: Verdict) -> None:
@@ -146,27 +150,30 @@ class Night:
         self.recorder.emit(Settled(trial=row.trial))
 
     def revert(self, verdict: Verdict) -> None:
-        """Nothing moves; after a long drought the incumbent is measured again."""
+        """Nothing moves; what was not kept leaves its evidence but no model."""
         row = self._current()
         if self.study.incumbent is not None:
             self.ratchet.revert(self._tip())
+        if self.steering.rules.log.checkpoints == "kept":
+            self.recorder.folder.trial(row.folder).drop_checkpoints()
         self.recorder.emit(Settled(trial=row.trial))
-        self._remeasure_if_due()
 
-    def _remeasure_if_due(self) -> None:
+    def _remeasured(self) -> bool:
+        """After a long drought the incumbent is measured again: whether that was due, done now or interrupted."""
         incumbent, bar = self.study.incumbent, self.study.bar
-        if incumbent is None or bar is None:
-            return
+        if incumbent is None or bar is None or self.study.pending is not None:
+            return False
         group = self.study.rereadings.get(incumbent.trial, [])
         if not judge.remeasure_due(self.steering.rules, bar, len(group)):
-            return
+            return False
         files = self._texts(incumbent.commit or "")
         reading = self.bench.take(incumbent.model_copy(update={"readings": ()}), max(1, len(group)), files, self.steering.rules, self._cpu_cap())
         if reading is None:
-            return
+            return True
         unselected = self.study.rereadings.get(incumbent.trial, [])[0 if incumbent.trial == 0 else 1 :]
         new = judge.after_remeasuring(unselected) if unselected else bar.model_copy(update={"since": 0})
         self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new))
+        return True
 
     def _texts(self, commit: str) -> dict[str, str]:
         return {name: self.ratchet.text_at(commit, name) for name in self.steering.rules.scope.editable}

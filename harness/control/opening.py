@@ -31,7 +31,16 @@ from harness.control.night import Night
 from harness.control.readings import Bench
 from harness.control.recorder import Observer, Recorder
 from harness.control.steering import Steering, stored_rules
-from harness.errors import DataMissing, InfrastructureFault, ProposalRefused, RatchetError, StorageFault, StudyExists, StudyUnknown, UserFault
+from harness.errors import (
+    DataMissing,
+    InfrastructureFault,
+    ProposalRefused,
+    RatchetError,
+    StorageFault,
+    StudyExists,
+    StudyUnknown,
+    UserFault,
+)
 from harness.evaluation import guard
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices

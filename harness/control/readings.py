@@ -86,6 +86,7 @@ class Bench:
         reading = Reading(trial=row.trial, replicate=replicate, seed=spec.seed, outcome=outcome)
         if outcome.end is not JobEnd.OK:
             return reading
+        self.fixed.check()
         result = self.evaluator.measure(spec, outcome, rules)
         if isinstance(result, EvaluationFault):
             if result.reason == evaluator.INTERRUPTED:

@@ -38,5 +38,7 @@ class Recorder:
 
     def close(self) -> None:
         """Leave a fresh snapshot and give the journal back."""
-        self.snapshot()
-        self._journal.close()
+        try:
+            self.snapshot()
+        finally:
+            self._journal.close()

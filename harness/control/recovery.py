@@ -33,16 +33,20 @@ def _was_trained(study: Study) -> bool:
     return row is not None and row.trial == launched.trial and any(r.replicate == launched.replicate for r in row.readings)
 
 
-def _check_branch(study: Study, ratchet: Ratchet) -> None:
+def allowed_tips(study: Study) -> list[str]:
+    """Where the branch may be: at the incumbent, or already at a keep that is decided and not yet settled."""
     assert study.started is not None, "checked by the caller"
-    tip = ratchet.resolve(ratchet.branch_ref)
-    settled = study.incumbent.commit if study.incumbent else study.started.baseline_commit
-    allowed = {settled}
+    tips = [study.incumbent.commit if study.incumbent and study.incumbent.commit else study.started.baseline_commit]
     row = study.current
-    if row is not None and row.status is Status.KEEP:
-        allowed.add(row.commit)
+    if row is not None and row.status is Status.KEEP and row.commit:
+        tips.append(row.commit)
+    return tips
+
+
+def _check_branch(study: Study, ratchet: Ratchet) -> None:
+    tip, allowed = ratchet.resolve(ratchet.branch_ref), allowed_tips(study)
     if tip not in allowed:
         raise BranchMoved(
-            f"{ratchet.branch} is at {(tip or 'nothing')[:12]}, but the journal left it at {(settled or '')[:12]}; nothing was forced; "
-            f"put it back with `git update-ref {ratchet.branch_ref} {settled}`, then `ratchet resume`"
+            f"{ratchet.branch} is at {(tip or 'nothing')[:12]}, but the journal left it at {allowed[0][:12]}; nothing was forced; "
+            f"put it back with `git update-ref {ratchet.branch_ref} {allowed[0]}`, then `ratchet resume`"
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
-from harness.artifacts import provenance
+from harness.artifacts import journal, provenance
 from harness.artifacts import study as fold
+from harness.artifacts.journal import Position
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.control import recovery
 from harness.errors import StudyUnknown
 from harness.graph.ratchet import Ratchet
 from harness.trial import Record
@@ -28,7 +30,7 @@ def check(folder: StudyDir) -> list[Finding]:
         raise StudyUnknown(f"the journal of {folder.tag!r} is empty")
     ratchet = Ratchet(folder.project, folder.tag, folder.index)
     return [
-        Finding(what="journal", ok=True, detail=f"{end.seq} events, every checksum and link holds"),
+        _journal(folder, end),
         _snapshot(study, folder),
         _commits(study, ratchet),
         _branch(study, ratchet),
@@ -36,6 +38,13 @@ def check(folder: StudyDir) -> list[Finding]:
         _checkpoints(study, folder),
         _prepare(study, folder),
     ]
+
+
+def _journal(folder: StudyDir, end: Position) -> Finding:
+    tail = journal.torn_tail(folder.journal, end)
+    if tail is not None:
+        return Finding(what="journal", ok=False, detail=f"{end.seq} good events, then a torn last line; `ratchet resume` saves it aside and goes on")
+    return Finding(what="journal", ok=True, detail=f"{end.seq} events, every checksum and link holds")
 
 
 def _snapshot(study: Study, folder: StudyDir) -> Finding:
@@ -56,8 +65,8 @@ def _commits(study: Study, ratchet: Ratchet) -> Finding:
 
 def _branch(study: Study, ratchet: Ratchet) -> Finding:
     tip = ratchet.resolve(ratchet.branch_ref)
-    expected = study.incumbent.commit if study.incumbent else study.started.baseline_commit if study.started else None
-    return Finding(what="branch", ok=tip == expected, detail=f"{ratchet.branch} is at {tip}" + ("" if tip == expected else f", expected {expected}"))
+    allowed = recovery.allowed_tips(study)
+    return Finding(what="branch", ok=tip in allowed, detail=f"{ratchet.branch} is at {tip}" + ("" if tip in allowed else f", expected {' or '.join(allowed)}"))
 
 
 def _bytes(study: Study, ratchet: Ratchet) -> Finding:

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import select
-import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -20,7 +19,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.artifacts import durable, provenance
-from harness.execution import channel
+from harness.artifacts.trial_dir import remove
+from harness.execution import channel, claims
 from harness.execution.channel import Channel, ProtocolFault
 from harness.execution.clock import Clock
 from harness.execution.device import Device
@@ -75,7 +75,7 @@ class _Attempt:
     def run(self) -> Measurement | EvaluationFault:
         folders = (self._trusted_folder, self._spec.folder.work)
         for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
         prepare_folder(self._trusted_folder, {}, self._spec.prepare)
         prepare_folder(self._spec.folder.work, self._spec.files, self._spec.prepare)
         started = self._clock.monotonic()
@@ -83,7 +83,7 @@ class _Attempt:
             answer = self._converse(started)
         finally:
             for folder in folders:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove(folder)
         return answer if isinstance(answer, EvaluationFault) else self._measurement(answer, self._clock.monotonic() - started)
 
     def _converse(self, started: float) -> dict[str, Any] | EvaluationFault:
@@ -139,8 +139,8 @@ class _Attempt:
         if key == "record" and isinstance(value, dict):
             return value
         if key == "fault" and isinstance(value, dict):
-            reason = str(value.get("reason"))[:40]
-            return EvaluationFault(reason=reason, detail=str(value.get("detail"))[:300], candidate_to_blame=reason in CANDIDATE_FAULTS)
+            reason, detail = claims.text(str(value.get("reason")), 40), claims.text(str(value.get("detail")), 300)
+            return EvaluationFault(reason=reason, detail=detail, candidate_to_blame=reason in CANDIDATE_FAULTS)
         raise ProtocolFault(f"an unexpected message {key[:40]!r}")
 
     def _measurement(self, record: dict[str, Any], seconds: float) -> Measurement | EvaluationFault:

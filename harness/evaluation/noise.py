@@ -39,11 +39,12 @@ def prior(device: str, clock: str, reading: float | None, known: float | None = 
 
 def estimate(believed: Prior, groups: Iterable[Sequence[float]]) -> Noise:
     """Sigma from groups of readings; each group is one file measured several times."""
-    squares, degrees = 0.0, 0
+    deviations = [math.sqrt(believed.weight) * believed.sigma]
+    degrees = 0
     for group in groups:
         if len(group) > 1:
             mean = math.fsum(group) / len(group)
-            squares += math.fsum((value - mean) ** 2 for value in group)
+            deviations += [value - mean for value in group]
             degrees += len(group) - 1
-    sigma = math.sqrt((believed.weight * believed.sigma**2 + squares) / (believed.weight + degrees))
+    sigma = math.hypot(*deviations) / math.sqrt(believed.weight + degrees)
     return Noise(sigma=sigma, prior_sigma=believed.sigma, prior_weight=believed.weight, degrees=degrees)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from harness.artifacts import durable
 from harness.errors import InfrastructureFault, Locked
 from harness.execution.process import boot_id, started_at
 
@@ -112,8 +113,9 @@ class Lock:
         self._descriptor: int | None = None
 
     def __enter__(self) -> Lock:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with durable.guarded(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -122,9 +124,10 @@ class Lock:
             who = f"process {holder['pid']}" if holder else "another process"
             raise Locked(f"{self._what} is in use by {who} ({self.path}); wait for it or stop it with `ratchet stop`") from None
         text = json.dumps({"pid": os.getpid(), "started": started_at(os.getpid()), "boot": boot_id(), "what": self._what})
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, text.encode(), 0)
         self._descriptor = descriptor
+        with durable.guarded(self.path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

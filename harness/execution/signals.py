@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from types import FrameType
 
+from harness.execution.process import descendants, kill_and_reap
+
+ROUNDS = 50
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -32,5 +36,16 @@ class Interrupts:
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None and number == signal.SIGINT:
+            end_descendants()
             os._exit(EXIT_CODES[signal.SIGINT])
         self.received = self.received or signal.Signals(number)
+
+
+def end_descendants() -> None:
+    """KILL everything that came of this process; what a victim starts meanwhile is found in the next round."""
+    for _ in range(ROUNDS):
+        for pid in (living := descendants(os.getpid())):
+            kill_and_reap(pid)
+        if not living:
+            return
+        time.sleep(0.01)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import StorageFault
@@ -28,6 +30,16 @@ IDENTITY = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for wh
 def without_git_variables(keep: str = "") -> dict[str, str]:
     """The environment without `GIT_*`, but with those that begin with `keep`."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or (keep and name.startswith(keep))}
+
+
+@contextmanager
+def hidden_git_variables() -> Iterator[None]:
+    """This process without `GIT_*`, which GitPython would otherwise follow to another repository."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 class Git:

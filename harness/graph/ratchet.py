@@ -15,7 +15,7 @@ import git
 
 from harness.artifacts import durable
 from harness.errors import BranchMoved, RepositoryUnfit, StorageFault, StudyExists
-from harness.graph.plumbing import Git, as_user, trusts
+from harness.graph.plumbing import Git, as_user, hidden_git_variables, trusts
 from harness.trial import Candidate
 
 ZERO = "0" * 40
@@ -221,7 +221,7 @@ def _blob_name(data: bytes, length: int) -> str:
 def _locate(project: Path) -> tuple[Path, Path, str]:
     """The git folder, the folder of its shared refs (another one in a linked work tree), and the project's path below the top of the work tree (`''` or `'sub/'`)."""
     try:
-        with git.Repo(project, search_parent_directories=True) as repo:
+        with hidden_git_variables(), git.Repo(project, search_parent_directories=True) as repo:
             if repo.working_tree_dir is None:
                 raise RepositoryUnfit(f"{project} is a bare repository; clone it and start there")
             prefix = project.relative_to(Path(repo.working_tree_dir).resolve()).as_posix()

@@ -30,7 +30,8 @@ class Console:
     ) -> None:
         self._stream: IO[str] | None = stream
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
-        self._log = _open(log)
+        self._log_path = log
+        self._log: IO[bytes] | None = None
         self._now = now
         self._drawn = -1e9
         self._phase = ""
@@ -77,13 +78,18 @@ class Console:
 
     def _say(self, text: str) -> None:
         """One line to both; the text is ours, foreign parts of it are flat already."""
-        if self._log is not None:
-            try:
-                self._log.write(f"{text}\n".encode(errors="replace"))
-            except OSError:
-                self._log.close()
-                self._log = None
+        self._write(f"{text}\n".encode(errors="replace"))
         self._guard(lambda: self._print(text))
+
+    def _write(self, data: bytes) -> None:
+        """To the log, which is opened with the first line: before a study has begun its folder must not be touched."""
+        if self._log_path is None:
+            return
+        try:
+            self._log = self._log or self._log_path.open("ab", buffering=0)
+            self._log.write(data)
+        except OSError:
+            self._log_path = None
 
     def _print(self, text: str) -> None:
         if self._board is not None:
@@ -121,13 +127,6 @@ class Console:
         self._drawn = now
         picture = board(self._study, self._phase, self._point)
         self._guard(lambda: self._board.update(picture, refresh=True))
-
-
-def _open(log: Path | None) -> IO[bytes] | None:
-    try:
-        return log.open("ab", buffering=0) if log else None
-    except OSError:
-        return None
 
 
 def board(study: Study, phase: str, point: dict[str, Any]) -> Any:

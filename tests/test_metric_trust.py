@@ -1,0 +1,160 @@
+"""What a candidate prints, returns or changes never becomes a number: whole studies with scripted proposals (C03, C05, C08, C36, fault 30)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.artifacts.events import Event, Warned
+from harness.errors import InfrastructureFault
+from harness.trial import FAILED, Status
+from tests.projects import Seen, folder_of, git, resume_study, run_study, set_rules, study_of
+
+Make = Callable[..., Path]
+ONE_READING = "[keep]\nbaseline_readings = 1"
+
+
+def edits(folder: Path, *entries: dict[str, Any]) -> Path:
+    """A list for the scripted proposer: `set`, or `find` with `replace`."""
+    path = folder / "edits.json"
+    path.write_text(json.dumps({"proposals": [{"title": f"edit {n}", **entry} for n, entry in enumerate(entries, 1)]}))
+    return path
+
+
+def warnings(seen: Seen, code: str) -> list[str]:
+    return [event.message for event in seen.events if isinstance(event, Warned) and event.code == code]
+
+
+def kinds(events: list[Event], kind: str) -> int:
+    return sum(event.kind == kind for event in events)
+
+
+def test_a_spoofed_line_is_flagged_and_the_measured_value_is_judged(make_project: Make, tmp_path: Path) -> None:
+    project, seen = make_project(rules=ONE_READING), Seen()
+    run_study(project, edits(tmp_path, {"set": {"MODE": "spoof", "VALUE": 1.3}}, {"set": {"MODE": "spoof", "VALUE": 1.1}}), seen=seen)
+    rows = study_of(project).rows
+    assert [row.status for row in rows] == [Status.KEEP, Status.DISCARD, Status.KEEP]
+    assert [row.value for row in rows] == pytest.approx([1.199, 1.299, 1.099])
+    assert warnings(seen, "printed") == [
+        "trial 1 printed val_bpb 0.5 but was measured at 1.299; only the measurement counts",
+        "trial 2 printed val_bpb 0.5 but was measured at 1.099; only the measurement counts",
+    ]
+    assert "0.5" not in (project / "results.tsv").read_text() if (project / "results.tsv").exists() else True
+
+
+def test_a_printed_value_without_a_measurement_is_flagged_too(make_project: Make, tmp_path: Path) -> None:
+    project, seen = make_project(rules=ONE_READING), Seen()
+    run_study(project, edits(tmp_path, {"find": "    train(value)\n", "replace": "    train(value)\n    sys.exit(print('val_bpb: 0.4'))\n"}), seen=seen)
+    row = study_of(project).rows[1]
+    assert (row.status, row.value) == (Status.CRASH, None)
+    assert warnings(seen, "printed") == ["trial 1 printed val_bpb 0.4 but was measured at nothing; only the measurement counts"]
+
+
+def test_values_that_cannot_be_leave_the_best_where_it_is_and_say_why(make_project: Make, tmp_path: Path) -> None:
+    project = make_project(rules=f"{ONE_READING}\n[escalation]\nconsecutive_crashes = 9\n[stop]\ntrials = 6")
+    values = ["float('nan')", "-float('nan')", "float('inf')", "-37.8", "0.0", "0.01"]
+    run_study(project, edits(tmp_path, *({"find": "VALUE = 1.2\n", "replace": f"VALUE = {value}\n"} for value in values)))
+    study = study_of(project)
+    assert study.incumbent is not None
+    assert study.incumbent.trial == 0
+    assert git(project, "rev-parse", "autoresearch/t") == study.rows[0].commit
+    assert len(study.rows) == 7
+    for row in study.rows[1:]:
+        assert row.status in FAILED
+        assert row.verdict is not None
+        assert row.verdict.value is None
+        assert row.verdict.detail
+    reasons = [row.verdict.reason for row in study.rows[1:] if row.verdict]
+    assert reasons == ["not_finite"] * 3 + ["implausible"] * 3
+
+
+def test_noise_around_the_printed_line_changes_nothing(make_project: Make, tmp_path: Path) -> None:
+    project, seen = make_project(rules=ONE_READING), Seen()
+    run_study(project, edits(tmp_path, {"set": {"MODE": "noise", "VALUE": 1.1}}), seen=seen)
+    row = study_of(project).rows[1]
+    assert (row.status, row.value) == (Status.KEEP, pytest.approx(1.099))
+    assert row.readings[0].outcome.printed_metric == pytest.approx(1.099)
+    assert warnings(seen, "printed") == []
+
+
+def test_a_missing_launcher_stops_before_anything_is_spent(make_project: Make, tmp_path: Path) -> None:
+    project, seen = make_project(rules='[run]\ncommand = ["no-such-launcher", "train.py"]'), Seen()
+    with pytest.raises(InfrastructureFault, match="'no-such-launcher' is not found; correct \\[run\\] command"):
+        run_study(project, edits(tmp_path, {"set": {"VALUE": 1.1}}), seen=seen)
+    assert seen.events == []
+    assert not folder_of(project).journal.exists()
+
+
+def test_a_launcher_that_goes_missing_pauses_the_night_and_charges_no_idea(make_project: Make, tmp_path: Path) -> None:
+    launcher = tmp_path / "launcher"
+    launcher.write_text('#!/bin/sh\nexec "$@"\n')
+    launcher.chmod(0o755)
+    project = make_project(rules=f'{ONE_READING}\n[run]\ncommand = ["{launcher}", "{{python}}", "train.py"]')
+    seen = Seen(on_event=lambda entry, study: launcher.unlink() if entry.event.kind == "settled" and not study.trials else None)
+    with pytest.raises(InfrastructureFault, match="launcher"):
+        run_study(project, edits(tmp_path, {"set": {"VALUE": 1.1}}, {"set": {"VALUE": 1.05}}), seen=seen)
+    study = study_of(project)
+    assert (study.row_count, study.proposals, kinds(seen.events, "launched")) == (1, 1, 1)
+    assert study.stop is not None
+    assert study.stop.exit_code == 75
+    launcher.write_text('#!/bin/sh\nexec "$@"\n')
+    launcher.chmod(0o755)
+    resume_study(project)
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.KEEP, Status.KEEP]
+
+
+@pytest.mark.parametrize("which", ["prepare", "data"])
+def test_a_fixed_file_that_changes_during_the_night_stops_it_before_the_next_trial(make_project: Make, tmp_path: Path, which: str) -> None:
+    project = make_project(rules=ONE_READING)
+    victim = folder_of(project).prepare if which == "prepare" else project / "data.bin"
+    kept: list[bytes] = []
+
+    def append_a_byte(entry: Any, study: Any) -> None:
+        if entry.event.kind == "settled" and entry.event.trial == 1:
+            kept.append(victim.read_bytes())
+            victim.write_bytes(kept[0] + b"#")
+
+    seen = Seen(on_event=append_a_byte)
+    with pytest.raises(InfrastructureFault) as told:
+        run_study(project, edits(tmp_path, {"set": {"VALUE": 1.1}}, {"set": {"VALUE": 1.05}}), seen=seen)
+    assert told.value.exit_code == 75
+    assert str(victim) in str(told.value)
+    assert str(told.value).count("…") == 2
+    assert kinds(seen.events, "launched") == 2
+    study = study_of(project)
+    assert study.stop is not None
+    assert (study.stop.exit_code, study.row_count) == (75, 2)
+    victim.write_bytes(kept[0])
+    assert resume_study(project).exit_code == 0
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.KEEP, Status.KEEP]
+
+
+def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measured_with_it(make_project: Make, tmp_path: Path) -> None:
+    project = make_project(rules=ONE_READING)
+    pristine = folder_of(project).prepare
+    attack = (
+        "    train(value)\n    p = '../../../prepare.py'\n    s = os.stat(p)\n    t = open(p).read().replace('round(value, 7)', 'float(0.7777)+0')\n"
+        "    open(p, 'w').write(t)\n    os.utime(p, ns=(s.st_atime_ns, s.st_mtime_ns))\n    assert os.stat(p).st_size == s.st_size\n"
+    )
+    text: list[bytes] = []
+    seen = Seen(on_event=lambda entry, study: text.append(pristine.read_bytes()) if entry.event.kind == "begun" else None)
+    with pytest.raises(InfrastructureFault, match=r"prepare\.py changed during the study"):
+        run_study(project, edits(tmp_path, {"find": "    train(value)\n", "replace": attack}), seen=seen)
+    assert kinds(seen.events, "scored") == 1
+    pristine.write_bytes(text[0])
+    resume_study(project)
+    assert study_of(project).rows[1].value == pytest.approx(1.199)
+
+
+def test_a_missing_data_file_is_named(make_project: Make, tmp_path: Path) -> None:
+    project = make_project(rules=ONE_READING)
+    data = project / "data.bin"
+    seen = Seen(on_event=lambda entry, study: os.remove(data) if entry.event.kind == "settled" else None)
+    with pytest.raises(InfrastructureFault, match=r"data\.bin: No such file or directory; put the file back, then `ratchet resume`"):
+        run_study(project, edits(tmp_path, {"set": {"VALUE": 1.1}}), seen=seen)
+    assert study_of(project).row_count == 1

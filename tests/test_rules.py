@@ -1,0 +1,235 @@
+"""program.md becomes `Rules`, or one sentence with the line to look at."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import RulesInvalid
+from harness.rules import Rules, load, parse
+from tests.projects import ROOT
+
+STOP = "[stop]\ntrials = 1\n"
+HEAD = 4  # the block's first line in `program`
+
+
+def program(block: str, fence: str = "```") -> str:
+    return f"# Goal\n\n{fence}toml rules\n{block}{fence}\n\nmore prose\n"
+
+
+def refused(text: str) -> RulesInvalid:
+    with pytest.raises(RulesInvalid) as caught:
+        parse(text)
+    return caught.value
+
+
+def test_the_shortest_program_gets_every_default() -> None:
+    rules = parse(program(STOP))
+    assert set(Rules.model_fields) == {
+        "scope", "metric", "trial", "run", "result", "crash", "keep", "log", "escalation", "stop", "digest",
+    }  # fmt: skip
+    assert (rules.scope.editable, rules.metric.direction, rules.keep.rule) == (("train.py",), "lower", "debiased")
+    assert rules.stop.trials == 1 and rules.stop.hours is None
+
+
+def test_every_one_of_the_ten_sections_can_be_set() -> None:
+    rules = parse(program(
+        '[scope]\neditable = ["train.py", "model/net.py"]\nmax_file_kb = 50\n[metric]\nname = "acc"\ndirection = "higher"\nplausible = [0, 1]\n'
+        '[trial]\nprofile = "gpu"\nclock = "wall"\namount = 300\nmemory_mb = 8000\n[run]\ncommand = ["{python}", "-u", "train.py"]\nthreads = 2\n'
+        'device = "cuda"\n[result]\nprinted_tolerance = 0\n[crash]\nreruns_after_interruption = 0\n[keep]\nrule = "strict"\n'
+        'baseline_readings = 2\n[log]\ntrain_log_kb = 64\n[escalation]\nconsecutive_crashes = 2\n'
+        '[stop]\nhours = 8\ndeadline = "07:30"\ntarget = 0.9\n'
+    ))  # fmt: skip
+    assert rules.scope.editable == ("train.py", "model/net.py")
+    assert (rules.metric.name, rules.metric.direction, rules.metric.plausible) == ("acc", "higher", (0.0, 1.0))
+    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount, rules.trial.memory_mb) == ("gpu", "wall", 300, 8000)
+    assert (rules.run.threads, rules.run.device, rules.run.command[1]) == (2, "cuda", "-u")
+    assert (rules.result.printed_tolerance, rules.crash.reruns_after_interruption) == (0, 0)
+    assert (rules.keep.rule, rules.keep.baseline_readings, rules.log.train_log_kb) == ("strict", 2, 64)
+    assert (rules.escalation.consecutive_crashes, rules.stop.hours, rules.stop.deadline, rules.stop.target) == (2, 8, "07:30", 0.9)
+
+
+# one row a fault: the block, the line inside the block (1-based), and what the sentence says
+FAULTS: dict[str, tuple[str, int, str]] = {
+    "unknown key": (f"[keep]\nruel = 'strict'\n{STOP}", 2, "unknown key 'ruel' in [keep]; did you mean 'rule'?"),
+    "unknown key far down": (f"{STOP}\n# x\n\nhuors = 3\n", 6, "unknown key 'huors' in [stop]; did you mean 'hours'?"),
+    "unknown table": (f"{STOP}[metrics]\nname = 'x'\n", 3, "unknown table 'metrics'; did you mean 'metric'?"),
+    "key outside a table": (f"trials = 3\n{STOP}", 1, "unknown table 'trials'; did you mean 'trial'?"),
+    "table in a table": (f"{STOP}[stop.hours_of]\na = 1\n", 3, "unknown key 'hours_of' in [stop]; did you mean 'hours'?"),
+    "digest": (f'{STOP}[metric]\n[run]\n"digest" = 1\n', 5, "unknown key 'digest' in [run]"),
+    "top-level digest": (f'digest = "a"\n{STOP}', 1, "unknown key 'digest'"),
+    "text for a number": ('[stop]\ntrials = "9"\n', 2, "[stop] trials: input should be a valid integer, but it is '9'"),
+    "boolean for a number": ("[stop]\n\ntrials = true\n", 3, "valid integer, but it is True"),
+    "fraction for a count": ("[stop]\ntrials = 1.5\n", 2, "valid integer"),
+    "text for a list": (f'{STOP}[scope]\neditable = "train.py"\n', 4, "[scope] editable: input should be a valid tuple"),
+    "text for a band": (f'{STOP}[metric]\nplausible = ["0.3", 9]\n', 4, "[metric] plausible.0: input should be a valid number"),
+    "band over lines": (f'{STOP}[metric]\nplausible = [\n 0.3,\n "x"]\n', 4, "[metric] plausible.1"),
+    "half a band": (f"{STOP}[metric]\nplausible = [1]\n", 4, "[metric] plausible.1: field required"),
+    "array of tables": ("[[stop]]\ntrials = 1\n", 1, "[stop]: must be a table of keys"),
+    "value for a table": (f"keep = 3\n{STOP}", 1, "[keep]: must be a table of keys, but it is 3"),
+    "quoted key": ('[stop]\n"trials" = 0\n', 2, "[stop] trials: input should be greater than or equal to 1"),
+    "dotted key": ("stop.hours = 1\nstop.trials = 0\n", 2, "[stop] trials"),
+    "inline table": ("\nstop = {trials = 0}\n", 2, "[stop] trials"),
+    "spaced header": ("[ stop ]\ntrials = 0\n", 2, "[stop] trials"),
+    "indented": ("  [stop]  # when\n  hours = 1\n  trials = -4 # no\n", 3, "[stop] trials"),
+    "same key in two tables": (f"[metric]\nname = 'x'\n{STOP}[keep]\nrule = 'best'\n", 6, "input should be 'debiased' or 'strict'"),
+    "unknown word": (f'{STOP}[metric]\ndirection = "down"\n', 4, "[metric] direction: input should be 'lower' or 'higher'"),
+    "result from a script": (f'{STOP}[result]\nsource = "stdout"\n', 4, "[result] source: input should be 'evaluator'"),
+    "nan": ("[stop]\nhours = nan\n", 2, "[stop] hours: input should be a finite number"),
+    "infinite": (f"{STOP}[metric]\nplausible = [0.3, inf]\n", 4, "finite number"),
+    "infinite target": ("[stop]\ntrials = 1\ntarget = -inf\n", 3, "finite number"),
+    "nan amount": (f"{STOP}[trial]\namount = nan\n", 4, "finite number"),
+    "deadline of one digit": ('[stop]\ndeadline = "7:30"\n', 2, '[stop] deadline: write a local time of day as "HH:MM"'),
+    "deadline at 24": ('[stop]\ndeadline = "24:00"\n', 2, '"HH:MM", but it is \'24:00\''),
+    "deadline with seconds": ('[stop]\ndeadline = "07:30:00"\n', 2, '"HH:MM"'),
+    "deadline with a line end": ('[stop]\ndeadline = "07:30\\n"\n', 2, '"HH:MM"'),
+    "deadline as a TOML time": ("[stop]\ndeadline = 07:30:00\n", 2, "[stop] deadline: input should be a valid string"),
+    "band upside down": (f"{STOP}[metric]\nplausible = [9, 1]\n", 4, "low < high"),
+    "editable and protected": (f'{STOP}[scope]\nprotected = ["train.py"]\n', 3, "'train.py' is both editable and protected"),
+    "editable in a protected folder": (f'{STOP}[scope]\neditable = ["harness/rules.py"]\n', 3, "both editable and protected"),
+    "editable measure": (f'{STOP}[scope]\neditable = ["prepare.py"]\nprotected = []\n', 4, "must not name prepare.py"),
+    "editable above": (f'{STOP}[scope]\neditable = ["../train.py"]\n', 4, "below the project's folder"),
+    "editable absolute": (f'{STOP}[scope]\neditable = ["/train.py"]\n', 4, "below the project's folder"),
+    "editable folder": (f'{STOP}[scope]\neditable = ["model/"]\n', 4, "below the project's folder"),
+    "editable in disguise": (f'{STOP}[scope]\neditable = ["./prepare.py"]\n', 4, "plainly written"),
+    "editable nothing": (f"{STOP}[scope]\neditable = []\n", 4, "at least 1 item"),
+    "editable empty": (f'{STOP}[scope]\neditable = [""]\n', 4, "below the project's folder"),
+    "too short a limit": (f'{STOP}[trial]\nclock = "wall"\namount = 300\ntrain_seconds = 60\n', 6, "every trial would time out"),
+    "half a token": (f"{STOP}[trial]\namount = 10.5\n", 4, "whole number of tokens"),
+    "no end": ("[metric]\n[stop]\ntarget = 1.0\n", 2, "a study must end by itself"),
+    "no stop at all": ("[metric]\n", 1, "[stop] needs at least one of trials, hours, deadline"),
+    "empty block": ("", 1, "[stop] needs at least one"),
+    "no value": ("[stop]\ntrials =\n", 2, "not valid TOML"),
+    "open text": (f'{STOP}[metric]\nname = "val\n', 4, "not valid TOML"),
+    "open header": ("[metric]\n\n[stop\n", 3, "not valid TOML"),
+    "key twice": ("[stop]\ntrials = 1\n\ntrials = 2\n", 4, "not valid TOML: cannot overwrite a value"),
+    "table twice": (f"{STOP}{STOP}", 3, "not valid TOML: cannot declare"),
+    "open to the end": (f'{STOP}[metric]\nname = """\n', 5, "not valid TOML"),
+    "a number of 5000 digits": (f"{STOP}[trial]\namount = {'9' * 5000}\n", 5, "not valid TOML"),
+    "a thousand brackets": (f"{STOP}[run]\ncommand = {'[' * 1000}\n", 5, "not valid TOML"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_with_its_line_of_program_md(name: str) -> None:
+    block, line, said = FAULTS[name]
+    error = refused(program(block))
+    assert said in str(error)
+    assert error.line == HEAD + line - 1
+    assert error.exit_code == 2
+    assert "\n" not in str(error)
+    assert len(str(error)) < 300
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r"])
+@pytest.mark.parametrize("name", ["unknown key far down", "no value", "no end", "band over lines"])
+def test_foreign_line_ends_count_like_ours(name: str, ending: str) -> None:
+    block, line, said = FAULTS[name]
+    error = refused(program(block).replace("\n", ending))
+    assert (error.line, said in str(error)) == (HEAD + line - 1, True)
+
+
+@pytest.mark.parametrize("mark", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_a_character_that_only_python_takes_for_a_line_end_moves_no_line_number(mark: str) -> None:
+    assert refused(f"prose {mark} prose\n" + program("[stop]\ntrials = 0\n")).line == HEAD + 2
+
+
+def test_a_value_is_quoted_in_short() -> None:
+    assert len(str(refused(program(f"[stop]\ntrials = '{'x' * 9000}'\n")))) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("", 0, "no block fenced with ```toml rules"),
+        ("# only prose\n", 0, "no block"),
+        ("```toml\n[stop]\ntrials = 1\n```\n", 0, "no block"),
+        ("    ```toml rules\n    [stop]\n", 0, "no block"),
+        (program(STOP) + program(STOP), 11, "a second rules block; the first is at line 3"),
+        (program(STOP) + program(STOP, "~~~"), 11, "a second rules block"),
+        ("a\n```toml rules\n[stop]\ntrials = 1\n", 2, "never closed"),
+        ("~~~toml rules\n[stop]\ntrials = 1\n```\n", 1, "never closed"),
+        ("````toml rules\n[stop]\ntrials = 1\n```\n", 1, "never closed"),
+    ],
+)
+def test_there_must_be_one_closed_block(text: str, line: int, said: str) -> None:
+    error = refused(text)
+    assert (error.line, said in str(error)) == (line, True), str(error)
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "`````", "~~~~~~", "   ```"])
+def test_every_fence_of_markdown_will_do(fence: str) -> None:
+    assert parse(program(STOP, fence)).stop.trials == 1
+    assert parse(program(STOP, fence).replace("toml rules", "  toml\t rules  ")).stop.trials == 1
+
+
+def test_other_blocks_are_prose() -> None:
+    assert parse("```python\nx = 1\n```\n" + program(STOP) + "```toml\ny = 2\n```\n").stop.trials == 1
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RulesInvalid, match=r"program\.md: not found; write one"):
+        load(tmp_path / "program.md")
+    with pytest.raises(RulesInvalid, match="cannot be read: Is a directory"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("start", [b"", codecs.BOM_UTF8])
+def test_bytes_that_are_no_utf8_are_named_with_their_line(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "program.md"
+    path.write_bytes(start + "für\r\n\n".encode() + b"f\xfcr\n" + program(STOP).encode())
+    with pytest.raises(RulesInvalid, match=rf"program\.md:3: is not UTF-8 text") as caught:
+        load(path)
+    assert caught.value.line == 3
+    path.write_bytes(program(STOP).encode("utf-16"))
+    with pytest.raises(RulesInvalid, match="is not UTF-8 text"):
+        load(path)
+
+
+def test_a_file_from_windows_means_the_same_and_its_digest_is_that_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "program.md"
+    path.write_bytes(program(STOP).encode())
+    plain = load(path)
+    path.write_bytes(codecs.BOM_UTF8 + program(STOP).replace("\n", "\r\n").encode())
+    windows = load(path)
+    assert plain.model_copy(update={"digest": ""}) == windows.model_copy(update={"digest": ""})
+    assert windows.digest == hashlib.sha256(path.read_bytes()).hexdigest() != plain.digest
+
+
+def test_the_sentence_of_a_file_begins_with_path_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "program.md"
+    path.write_text(program("[stop]\ntrials = 0\n"))
+    with pytest.raises(RulesInvalid) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}:5: [stop] trials: ")
+    assert caught.value.line == 5
+
+
+@pytest.mark.parametrize(("name", "amount", "trials", "hours", "readings"), [
+    ("program.md", 1_073_152, 100, 10, None), ("examples/demo/program.md", 163_840, 8, 1, None), ("examples/short/program.md", 40_960, 2, 1, 1),
+])  # fmt: skip
+def test_the_shipped_programs_are_valid_and_say_what_they_seem_to_say(
+    name: str, amount: int, trials: int, hours: int, readings: int | None
+) -> None:
+    rules = load(ROOT / name)
+    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount) == ("cpu", "tokens", amount)
+    assert (rules.stop.trials, rules.stop.hours, rules.keep.baseline_readings) == (trials, hours, readings)
+    assert (rules.metric.name, rules.metric.direction, rules.metric.plausible) == ("val_bpb", "lower", (0.3, 20.0))
+    assert (rules.keep.rule, rules.keep.complexity_per_line, rules.scope.editable) == ("debiased", 5e-5, ("train.py",))
+    assert (rules.run.threads, rules.run.device, rules.escalation.consecutive_crashes) == (1, "auto", 5)
+
+
+@given(st.text(alphabet=st.sampled_from('[]={}"\'#.\\\n\r\t `~stoprial10,-'), max_size=60))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_any_text_is_rules_or_one_sentence_with_a_line_of_the_file(block: str) -> None:
+    text = program(block + "\n")
+    try:
+        assert parse(text).digest
+    except RulesInvalid as error:
+        assert 0 <= error.line <= len(text.splitlines())
+        assert str(error)
