@@ -35,6 +35,8 @@ def cpu_of(arguments: list[str], folder: Path) -> float:
 
 def main() -> int:
     """Write the study, measure, compare with a full replay, print."""
+    from harness.artifacts import journal
+    from harness.artifacts import snapshot as snapshots
     from harness.artifacts import study as fold
     from harness.artifacts.trial_dir import StudyDir
     from tests.study_factory import write_journal
@@ -50,11 +52,11 @@ def main() -> int:
         tail = options.trials // 4
         whole, _ = fold.replay(folder.journal)
         early = fold.Study()
-        for entry, position in fold.journal.read(folder.journal):
+        for entry, position in journal.read(folder.journal):
             early.apply(entry)
             if entry.seq == whole.row_count * 8 - tail:
-                fold.write_snapshot(early, position, folder.snapshot)
-        quick = fold.load(folder.journal, folder.snapshot)
+                snapshots.write(early, position, folder.snapshot)
+        quick = snapshots.load(folder.journal, folder.snapshot)
         equal = quick == whole and quick.rows == whole.rows
         status = cpu_of(["status"], Path(name))
         report = cpu_of(["report"], Path(name))

@@ -8,7 +8,6 @@ no trial could be measured · 65 damaged journal · 66 the branch was moved by s
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import sys
@@ -20,11 +19,10 @@ from typing import Any
 import click
 
 from harness import __version__
-from harness.artifacts import study as fold
+from harness.artifacts import snapshot as snapshots
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir, studies
-from harness.errors import RatchetError, StudyUnknown, UserFault
-from harness.rules import StopAt
+from harness.errors import RatchetError, StudyUnknown
 
 Tag = click.option("--tag", help="The study's name. Default: the newest one.")
 Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder. Default: here.")
@@ -55,12 +53,13 @@ def cli() -> None:
 @Project
 def run(tag: str, program: Path | None, proposer: str, seed: int, edits: Path | None, commit: bool, project: Path, **amounts: Any) -> None:
     """Start a new study and run it to its end."""
+    from harness.control.budget import checked
     from harness.control.opening import Wishes, start
 
     options = {"seed": str(seed)} | ({"edits": str(edits.resolve())} if edits else {})
     wishes = Wishes(
         project=project.resolve(), tag=tag, program=program or project.resolve() / "program.md", proposer=proposer, options=options, commit=commit,
-        **_checked(amounts),
+        **checked(amounts),
     )  # fmt: skip
     _watched(StudyDir(project.resolve(), tag), lambda company: start(wishes, company))
 
@@ -71,10 +70,11 @@ def run(tag: str, program: Path | None, proposer: str, seed: int, edits: Path | 
 @Project
 def resume(tag: str | None, project: Path, **amounts: Any) -> None:
     """Go on with a study, whatever ended it; new amounts replace the old ones."""
+    from harness.control.budget import checked
     from harness.control.opening import resume as go_on
 
     folder = _folder(project, tag)
-    _watched(folder, lambda company: go_on(folder.project, folder.tag, company, **_checked(amounts)))
+    _watched(folder, lambda company: go_on(folder.project, folder.tag, company, **checked(amounts)))
 
 
 @cli.command()
@@ -106,11 +106,10 @@ def status(tag: str | None, project: Path, as_json: bool) -> None:
     from harness.execution.device import read_holder
     from harness.views import status as view
 
-    if tag is None and not studies(project.resolve()):
-        click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
+    if _none_yet(project, tag, as_json):
         return
     folder = _folder(project, tag)
-    study = fold.load(folder.journal, folder.snapshot, summary=True)
+    study = snapshots.load(folder.journal, folder.snapshot, summary=True)
     alive = read_holder(folder.lock) is not None
     click.echo(json.dumps(view.as_dict(study, alive)) if as_json else view.as_text(study, alive))
 
@@ -157,8 +156,7 @@ def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None) -> N
         table = upstream.read_table(tsv)
         click.echo(json.dumps(upstream.as_dict(table)) if as_json else upstream.summary(table))
         return
-    if tag is None and not studies(project.resolve()):
-        click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
+    if _none_yet(project, tag, as_json):
         return
     folder, study = _loaded(project, tag)
     page, picture = watch.write_page(study, folder)
@@ -174,10 +172,12 @@ def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None) -> N
 @AsJson
 def verify(tag: str | None, project: Path, as_json: bool) -> None:
     """Check a study against its journal: chain, snapshot, refs, branch, measured bytes, table. Exit code 1 when something is wrong."""
-    from harness.control.verification import check
+    from harness.control.verification import Finding, check
+    from harness.views import results
 
     folder = _folder(project, tag)
-    findings = check(folder)
+    findings, problem = check(folder), results.problem(folder)
+    findings += [Finding(what="table", ok=not problem, detail=problem or "as the journal has it")]
     bad = [f for f in findings if not f.ok]
     if as_json:
         click.echo(json.dumps([f.model_dump() for f in findings]))
@@ -187,16 +187,11 @@ def verify(tag: str | None, project: Path, as_json: bool) -> None:
     sys.exit(1 if bad else 0)
 
 
-def _checked(amounts: dict[str, Any]) -> dict[str, Any]:
-    """A deadline as HH:MM, a finite number of hours."""
-    deadline, hours = amounts.get("deadline"), amounts.get("hours")
-    try:
-        StopAt(deadline=deadline)
-    except ValueError:
-        raise UserFault(f"--deadline {deadline!r}: write it as HH:MM, from 00:00 to 23:59") from None
-    if hours is not None and not math.isfinite(hours):
-        raise UserFault(f"--hours {hours}: write a number such as 8 or 0.5")
-    return amounts
+def _none_yet(project: Path, tag: str | None, as_json: bool) -> bool:
+    none = tag is None and not studies(project.resolve())
+    if none:
+        click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
+    return none
 
 
 def _folder(project: Path, tag: str | None) -> StudyDir:
@@ -211,7 +206,7 @@ def _folder(project: Path, tag: str | None) -> StudyDir:
 
 def _loaded(project: Path, tag: str | None) -> tuple[StudyDir, Study]:
     folder = _folder(project, tag)
-    return folder, fold.load(folder.journal, folder.snapshot)
+    return folder, snapshots.load(folder.journal, folder.snapshot)
 
 
 def _watched(folder: StudyDir, go: Callable[[Any], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ def spec(folder: Path, text: str, cpu_cap: float | None = None, prepare: str | N
     data.write_bytes(b"words")
     return JobSpec(
         files={"train.py": text}, prepare=pristine, train_data=data, folder=ReadingDir(folder / f"trial{number}" / "r0"), seed=1,
-        marker=f"marker-{folder.name}-{number}", cpu_cap=cpu_cap,
+        marker=secrets.token_hex(16), cpu_cap=cpu_cap,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -27,7 +28,11 @@ def ends() -> Iterator[Pair]:
     theirs.close()
 
 
-values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3), max_leaves=5)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
 messages = st.lists(st.tuples(st.text(max_size=10), values), max_size=8)
 
 
@@ -39,7 +44,7 @@ def test_any_split_of_the_bytes_gives_the_same_messages(sent: list[tuple[str, An
         data = b"".join(json.dumps({key: value}).encode() + b"\n" for key, value in sent)
         edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
         found = []
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in itertools.pairwise(edges):
             theirs.sendall(data[start:end])
             found += ours.receive()
         assert found == sent

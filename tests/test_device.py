@@ -14,6 +14,7 @@ from harness.errors import InfrastructureFault, Locked
 from harness.evaluation import noise
 from harness.execution import device as devices
 from harness.execution.device import MIB, Cpu, Gpu, Lock
+from harness.execution.process import boot_id, started_at
 
 
 @dataclass
@@ -77,7 +78,13 @@ def test_device_memory_is_that_of_the_jobs_processes() -> None:
 
 @pytest.mark.parametrize(
     "nvml",
-    [FakeNvml(), FakeNvml(processes=[Held(99, MIB)]), FakeNvml(processes=[Held(11, None)]), FakeNvml(processes=[Held(11, 0)]), FakeNvml(silent=True)],
+    [
+        FakeNvml(),
+        FakeNvml(processes=[Held(99, MIB)]),
+        FakeNvml(processes=[Held(11, None)]),
+        FakeNvml(processes=[Held(11, 0)]),
+        FakeNvml(silent=True),
+    ],
     ids=["no_process", "others_only", "not_told", "zero", "error"],
 )
 def test_device_memory_that_is_not_known_is_none(nvml: FakeNvml) -> None:
@@ -108,8 +115,8 @@ def test_a_lock_names_its_holder_and_is_given_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", "not json", '{"pid": "x"}', json.dumps({"pid": os.getpid(), "started": 1.0, "boot": devices.boot_id()}),
-     json.dumps({"pid": os.getpid(), "started": devices.started_at(os.getpid()), "boot": "another"})],
+    ["", "[]", "{}", "not json", '{"pid": "x"}', json.dumps({"pid": os.getpid(), "started": 1.0, "boot": boot_id()}),
+     json.dumps({"pid": os.getpid(), "started": started_at(os.getpid()), "boot": "another"})],
 )  # fmt: skip
 def test_a_holder_that_is_gone_is_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_text(text)

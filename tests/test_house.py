@@ -11,7 +11,15 @@ import pytest
 from tests.projects import ROOT
 
 HARNESS = sorted((ROOT / "harness").rglob("*.py"))
-PATH_OF_A_NUMBER = ("rules.py", "control/loop.py", "control/night.py", "control/desk.py", "evaluation/judge.py", "graph/ratchet.py", "artifacts/journal.py")
+PATH_OF_A_NUMBER = (
+    "rules.py",
+    "control/loop.py",
+    "control/night.py",
+    "control/desk.py",
+    "evaluation/judge.py",
+    "graph/ratchet.py",
+    "artifacts/journal.py",
+)
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -40,7 +48,9 @@ def depth(node: ast.AST) -> int:
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, Function):
                 continue
-            chained = field == "orelse" and isinstance(node, ast.If) and isinstance(child, ast.If) and len(node.orelse) == 1
+            chained = (
+                field == "orelse" and isinstance(node, ast.If) and isinstance(child, ast.If) and len(node.orelse) == 1
+            )
             deepest = max(deepest, depth(child) + (isinstance(child, BLOCKS) and not chained))
     return deepest
 
@@ -73,7 +83,9 @@ def test_a_handler_names_what_it_catches(path: Path) -> None:
             caught = ast.unparse(node.type) if node.type else ""
             again = any(isinstance(inner, ast.Raise) and inner.exc is None for inner in node.body)
             assert caught, f"{name(path)}:{node.lineno} catches everything"
-            assert caught != "Exception" and (caught != "BaseException" or again), f"{name(path)}:{node.lineno} catches {caught}"
+            assert caught != "Exception" and (caught != "BaseException" or again), (
+                f"{name(path)}:{node.lineno} catches {caught}"
+            )
 
 
 def test_nothing_is_mocked() -> None:

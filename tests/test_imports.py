@@ -12,12 +12,16 @@ import pytest
 from tests.projects import ROOT
 
 HEAVY = ("torch", "numpy", "anthropic", "matplotlib", "optuna")
-MODULES = sorted(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in (ROOT / "harness").rglob("*.py"))
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "harness").rglob("*.py")
+)
 WITH_GIT = ("harness.cli", "harness.graph.ratchet", "harness.control")
 PROBE = """
 import importlib, json, os, sys
 import psutil, pydantic, tomli
 before, there = set(sys.modules), (sorted(os.listdir('.')), dict(os.environ))
+import harness.artifacts.events, harness.rules
 for name in sys.argv[1:]:
     if os.fork():
         assert os.wait()[1] == 0, name
@@ -31,9 +35,15 @@ for name in sys.argv[1:]:
 
 
 def imported(*modules: str) -> dict[str, set[str]]:
-    """What importing each module brings in beyond pydantic, psutil and tomli, each in a fork of a fresh interpreter."""
+    """What importing each module brings in beyond pydantic, psutil and tomli, each in a fork of a fresh interpreter that knows the nouns."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-W", "error", "-c", PROBE, *modules], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROBE, *modules],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return {name: set(found) for name, found in map(json.loads, done.stdout.splitlines())}
@@ -48,8 +58,20 @@ def test_no_module_imports_what_takes_seconds(everything: dict[str, set[str]]) -
     assert {name: found & set(HEAVY) for name, found in everything.items() if found & set(HEAVY)} == {}
 
 
-@pytest.mark.parametrize("layer", ["harness.errors", "harness.trial", "harness.rules", "harness.artifacts", "harness.execution", "harness.evaluation"])
-def test_the_lower_planes_know_neither_git_nor_pictures_nor_the_driver(everything: dict[str, set[str]], layer: str) -> None:
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "harness.errors",
+        "harness.trial",
+        "harness.rules",
+        "harness.artifacts",
+        "harness.execution",
+        "harness.evaluation",
+    ],
+)
+def test_the_lower_planes_know_neither_git_nor_pictures_nor_the_driver(
+    everything: dict[str, set[str]], layer: str
+) -> None:
     for name, found in everything.items():
         if name == layer or name.startswith(f"{layer}."):
             assert not found & {"git", "rich", "pynvml", "click"}, name

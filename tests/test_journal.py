@@ -45,10 +45,7 @@ def read(path: Path) -> list[Event]:
 
 
 def end_of(path: Path) -> Position:
-    end = Position()
-    for _, end in journal.read(path):
-        pass
-    return end
+    return [Position(), *(position for _, position in journal.read(path))][-1]
 
 
 def corrupt(path: Path) -> str:
@@ -264,7 +261,9 @@ def test_a_write_that_fails_is_a_storage_fault_and_the_record_counts_as_not_writ
     with pytest.raises(StorageFault, match=said):
         log.append(FIVE[1])
     log.close()
-    assert path.read_bytes() == before, "after a failed write nothing is appended: what is on disk is unknown until a new start"
+    assert path.read_bytes() == before, (
+        "after a failed write nothing is appended: what is on disk is unknown until a new start"
+    )
 
 
 LIMITED = """
@@ -315,7 +314,12 @@ NUMBER = st.integers(0, 10**6)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(Warned, code=TEXT, message=TEXT),
     st.builds(Settled, trial=NUMBER),
-    st.builds(RulesChanged, digest=TEXT, diff=TEXT, limits=st.none() | st.dictionaries(TEXT, NUMBER | TEXT | st.none(), max_size=3)),
+    st.builds(
+        RulesChanged,
+        digest=TEXT,
+        diff=TEXT,
+        limits=st.none() | st.dictionaries(TEXT, NUMBER | TEXT | st.none(), max_size=3),
+    ),
     st.builds(Proposed, proposal=NUMBER, stored_sha256=TEXT, title=TEXT, axis=TEXT, edit=TEXT, proposer=TEXT),
     st.builds(Refused, proposal=NUMBER, reason=TEXT, detail=TEXT, earlier=st.none() | NUMBER),
     st.builds(Resumed, pid=NUMBER, limits=st.dictionaries(TEXT, NUMBER | st.floats(0, 1e9) | st.none(), max_size=3)),

@@ -14,7 +14,8 @@ BELIEF = Prior(sigma=0.002, weight=2, baseline_readings=3)
 
 
 def test_without_re_runs_sigma_is_the_prior() -> None:
-    for groups in ([], [[]], [[1.5]], [[1.5], [1.6], [9.0]]):
+    cases: list[list[list[float]]] = [[], [[]], [[1.5]], [[1.5], [1.6], [9.0]]]
+    for groups in cases:
         found = estimate(BELIEF, groups)
         assert found.sigma == pytest.approx(0.002)
         assert (found.prior_sigma, found.prior_weight, found.degrees) == (0.002, 2, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -14,10 +15,20 @@ import psutil
 import pytest
 
 from harness.execution import process
-from harness.execution.process import LAUNCHER, ProcessTree, adopt_orphans, boot_id, clean_environment, descendants, end_orphan, started_at
+from harness.execution.process import (
+    LAUNCHER,
+    ProcessTree,
+    adopt_orphans,
+    boot_id,
+    clean_environment,
+    descendants,
+    end_orphan,
+    started_at,
+)
 
 CAP = 64 * 1024
 LATEST = 20.0
+RUN = secrets.token_hex(8)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc and PR_SET_PDEATHSIG")
 Start = Callable[..., ProcessTree]
 
@@ -73,19 +84,19 @@ def words(path: Path) -> list[int]:
 )
 def test_a_flood_is_drained_and_only_its_newest_bytes_are_kept(start: Start, tmp_path: Path, block: str) -> None:
     before = psutil.Process().memory_info().rss
-    tree = start(f"import os\nfor _ in range(300): os.write(1, {block})\nos.write(2, b'THE END')")
+    tree = start(f"import os\nfor _ in range(160): os.write(1, {block})\nos.write(2, b'THE END')")
     assert finish(tree) == 0
     log = (tmp_path / "log").read_bytes()
     assert log.endswith(b"THE END")
     assert log.startswith(b"[earlier output dropped]\n")
     assert len(log) <= 3 * CAP
-    assert psutil.Process().memory_info().rss - before < 12 * process.MIB
+    assert psutil.Process().memory_info().rss - before < 8 * process.MIB
 
 
 def test_output_that_never_stops_does_not_hold_the_harness(start: Start, tmp_path: Path) -> None:
     tree = start("import os\nwhile True: os.write(1, b'x' * 65536)")
     turns = 0
-    deadline = time.monotonic() + 1.0
+    deadline = time.monotonic() + 0.5
     while time.monotonic() < deadline:
         tree.drain()
         turns += 1
@@ -101,17 +112,19 @@ def test_a_job_that_closes_its_output_is_followed_to_its_exit_code(start: Start)
 
 
 @linux
-def test_a_job_and_a_grandchild_that_ignore_term_and_hold_the_pipe_are_gone_after_the_grace(start: Start, tmp_path: Path) -> None:
+def test_a_job_and_a_grandchild_that_ignore_term_and_hold_the_pipe_are_gone_after_the_grace(
+    start: Start, tmp_path: Path
+) -> None:
     tree = start(
         "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nif os.fork() == 0: os.fork()\n"
         "os.write(1, b'ignoring\\n')\ntime.sleep(60)",
-        MARK="c29-stubborn",
+        MARK=f"c29-stubborn-{RUN}",
     )
     assert until(lambda: (tmp_path / "log").read_bytes().count(b"ignoring") == 3, tree)
     began = time.monotonic()
     assert tree.end(grace=0.3) == -signal.SIGKILL
     assert time.monotonic() - began < 5
-    assert living("c29-stubborn") == []
+    assert living(f"c29-stubborn-{RUN}") == []
 
 
 @linux
@@ -127,16 +140,18 @@ def test_a_job_and_a_grandchild_that_ignore_term_and_hold_the_pipe_are_gone_afte
     ids=["daemon", "fork_chain", "stopped", "many"],
 )
 def test_nothing_that_a_job_started_outlives_it(start: Start, code: str) -> None:
-    tree = start(code, MARK="left-behind")
+    tree = start(code, MARK=f"left-behind-{RUN}")
     until(lambda: tree.poll() is not None, tree, seconds=1.0)
     tree.end(grace=0.2)
-    assert living("left-behind") == []
+    assert living(f"left-behind-{RUN}") == []
 
 
 @linux
 def test_no_zombie_is_left(start: Start) -> None:
     before = set(descendants(os.getpid()))
-    tree = start("import os, time\nfor _ in range(5):\n if os.fork() == 0:\n  os.setsid(); time.sleep(0.05); os._exit(0)\n")
+    tree = start(
+        "import os, time\nfor _ in range(5):\n if os.fork() == 0:\n  os.setsid(); time.sleep(0.05); os._exit(0)\n"
+    )
     finish(tree)
     assert set(descendants(os.getpid())) == before
 
@@ -162,7 +177,9 @@ def test_what_ran_before_the_tree_is_not_touched(start: Start) -> None:
     ],
     ids=["child", "spike", "spike_of_a_child"],
 )
-def test_peak_memory_covers_children_and_spikes_between_two_looks(start: Start, tmp_path: Path, code: str, at_least: int) -> None:
+def test_peak_memory_covers_children_and_spikes_between_two_looks(
+    start: Start, tmp_path: Path, code: str, at_least: int
+) -> None:
     tree = start(code + "import os, time\nopen(f'ready{os.getpid()}', 'w').close()\ntime.sleep(60)")
     assert until(lambda: len(list(tmp_path.glob("ready*"))) == 1 + ("fork" in code), tree)
     tree.sample()
@@ -171,13 +188,17 @@ def test_peak_memory_covers_children_and_spikes_between_two_looks(start: Start, 
     assert at_least <= tree.peak_memory_mb < at_least + 150
 
 
-BURN = "import os, time\ndef burn():\n while time.process_time() < 0.4: pass\n"
+BURN = "import os, time\ndef burn():\n while time.process_time() < 0.3: pass\n"
 
 
 @linux
 @pytest.mark.parametrize(
     "code",
-    ["burn()", "if os.fork() == 0: burn(); os._exit(0)\nos.wait()", "if os.fork() == 0:\n if os.fork() == 0: burn(); os._exit(0)\n os.wait(); os._exit(0)\nos.wait()"],
+    [
+        "burn()",
+        "if os.fork() == 0: burn(); os._exit(0)\nos.wait()",
+        "if os.fork() == 0:\n if os.fork() == 0: burn(); os._exit(0)\n os.wait(); os._exit(0)\nos.wait()",
+    ],
     ids=["itself", "a_child_come_and_gone", "a_grandchild_come_and_gone"],
 )
 def test_cpu_seconds_count_the_whole_tree_between_two_looks(start: Start, tmp_path: Path, code: str) -> None:
@@ -185,7 +206,7 @@ def test_cpu_seconds_count_the_whole_tree_between_two_looks(start: Start, tmp_pa
     assert until(lambda: (tmp_path / "done").exists(), tree)
     used = tree.sample()
     tree.end(grace=0.0)
-    assert 0.3 <= used < 2.0
+    assert 0.25 <= used < 2.0
     assert tree.sample() >= used
 
 
@@ -200,14 +221,33 @@ def test_cpu_seconds_of_a_child_are_counted_once(start: Start, tmp_path: Path) -
     tree.end(grace=0.0)
 
 
-def test_a_job_sees_an_allow_list_of_variables_and_no_key_of_ours(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "LD_PRELOAD_", "RATCHET_SOCKET"):
+def test_a_job_sees_an_allow_list_of_variables_and_no_key_of_ours(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "ANTHROPIC_API_KEY",
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "PYTHONPATH",
+        "LD_PRELOAD_",
+        "RATCHET_SOCKET",
+    ):
         monkeypatch.setenv(name, "sk-secret-marker")
     finish(start("import os\nprint('\\n'.join(f'{k}={v}' for k, v in os.environ.items()))", OWN="1"))
     printed = (tmp_path / "log").read_text()
     assert "sk-secret-marker" not in printed
     names = {line.split("=")[0] for line in printed.splitlines()}
-    assert names <= {*process.INHERITED, "HOME", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUNBUFFERED", "OWN", "LC_CTYPE", "__CF_USER_TEXT_ENCODING"}
+    assert names <= {
+        *process.INHERITED,
+        "HOME",
+        "TMPDIR",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONHASHSEED",
+        "PYTHONUNBUFFERED",
+        "OWN",
+        "LC_CTYPE",
+        "__CF_USER_TEXT_ENCODING",
+    }
     assert f"HOME={tmp_path / 'scratch'}" in printed
 
 
@@ -232,29 +272,39 @@ def orphan() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
 
 
 @linux
-def test_an_orphan_is_ended_only_when_pid_start_time_and_boot_agree(orphan: Callable[[str], subprocess.Popen[bytes]]) -> None:
-    job = orphan("marker-of-the-job")
+def test_an_orphan_is_ended_only_when_pid_start_time_and_boot_agree(
+    orphan: Callable[[str], subprocess.Popen[bytes]],
+) -> None:
+    job = orphan(f"marker-of-the-job-{RUN}")
     began = started_at(job.pid)
     assert began is not None
-    assert not end_orphan(job.pid, began, "another boot", "marker-of-the-job")
-    assert not end_orphan(job.pid, began + 1.0, boot_id(), "another marker")
-    assert not end_orphan(2**22 - 1, began, boot_id(), "another marker")
+    assert not end_orphan(job.pid, began, "another boot", f"marker-of-the-job-{RUN}")
+    assert not end_orphan(job.pid, began + 1.0, boot_id(), f"another marker {RUN}")
+    assert not end_orphan(2**22 - 1, began, boot_id(), f"another marker {RUN}")
     assert job.poll() is None
-    assert end_orphan(job.pid, began, boot_id(), "another marker")
-    assert living("marker-of-the-job") == []
+    assert end_orphan(job.pid, began, boot_id(), f"another marker {RUN}")
+    assert living(f"marker-of-the-job-{RUN}") == []
 
 
 @linux
-def test_what_carries_the_marker_is_ended_when_the_job_itself_is_gone(orphan: Callable[[str], subprocess.Popen[bytes]]) -> None:
-    stray, other = orphan("marker-7f3a"), orphan("another-one")
-    assert end_orphan(2**22 - 1, 1.0, boot_id(), "marker-7f3a")
-    assert living("marker-7f3a") == []
+def test_what_carries_the_marker_is_ended_when_the_job_itself_is_gone(
+    orphan: Callable[[str], subprocess.Popen[bytes]],
+) -> None:
+    stray, other = orphan(f"marker-7f3a-{RUN}"), orphan(f"another-one-{RUN}")
+    assert end_orphan(2**22 - 1, 1.0, boot_id(), f"marker-7f3a-{RUN}")
+    assert living(f"marker-7f3a-{RUN}") == []
     assert other.poll() is None
     assert not process._carries(stray.pid, "")
 
 
 def launcher(parent: int, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-I", "-S", str(LAUNCHER), str(parent), *command], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(LAUNCHER), str(parent), *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def test_the_launcher_starts_nothing_when_its_parent_is_another() -> None:
@@ -277,18 +327,24 @@ def test_the_launched_command_dumps_no_core_and_goes_first_when_memory_is_short(
 def test_a_job_dies_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom harness.execution.process import ProcessTree\nhere = Path(sys.argv[1])\n"
-        "tree = ProcessTree([sys.executable, '-c', 'import time; time.sleep(60)'], here, {'MARK': 'dies-with-us'}, here / 'log', 65536, [])\n"
+        "tree = ProcessTree([sys.executable, '-c', 'import time; time.sleep(60)'], here, {'MARK': sys.argv[2]}, here / 'log', 65536, [])\n"
         "(here / 'pid').write_text(f'{tree.pid} ')\ntime.sleep(60)"
     )
     root = Path(__file__).parent.parent
-    harness = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env={**os.environ, "PYTHONPATH": str(root)})
+    harness = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), f"dies-with-us-{RUN}"], env={**os.environ, "PYTHONPATH": str(root)}
+    )
     try:
-        assert until(lambda: words(tmp_path / "pid") and b"sleep" in Path(f"/proc/{words(tmp_path / 'pid')[0]}/cmdline").read_bytes())
-        assert until(lambda: living("dies-with-us"))
+        assert until(
+            lambda: (
+                words(tmp_path / "pid") and b"sleep" in Path(f"/proc/{words(tmp_path / 'pid')[0]}/cmdline").read_bytes()
+            )
+        )
+        assert until(lambda: living(f"dies-with-us-{RUN}"))
     finally:
         harness.kill()
         harness.wait()
-    assert until(lambda: not living("dies-with-us"), seconds=5)
+    assert until(lambda: not living(f"dies-with-us-{RUN}"), seconds=5)
 
 
 @linux

@@ -47,11 +47,21 @@ def test_every_one_of_the_ten_sections_can_be_set() -> None:
     ))  # fmt: skip
     assert rules.scope.editable == ("train.py", "model/net.py")
     assert (rules.metric.name, rules.metric.direction, rules.metric.plausible) == ("acc", "higher", (0.0, 1.0))
-    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount, rules.trial.memory_mb) == ("gpu", "wall", 300, 8000)
+    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount, rules.trial.memory_mb) == (
+        "gpu",
+        "wall",
+        300,
+        8000,
+    )
     assert (rules.run.threads, rules.run.device, rules.run.command[1]) == (2, "cuda", "-u")
     assert (rules.result.printed_tolerance, rules.crash.reruns_after_interruption) == (0, 0)
     assert (rules.keep.rule, rules.keep.baseline_readings, rules.log.train_log_kb) == ("strict", 2, 64)
-    assert (rules.escalation.consecutive_crashes, rules.stop.hours, rules.stop.deadline, rules.stop.target) == (2, 8, "07:30", 0.9)
+    assert (rules.escalation.consecutive_crashes, rules.stop.hours, rules.stop.deadline, rules.stop.target) == (
+        2,
+        8,
+        "07:30",
+        0.9,
+    )
 
 
 # one row a fault: the block, the line inside the block (1-based), and what the sentence says
@@ -183,7 +193,7 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
 def test_bytes_that_are_no_utf8_are_named_with_their_line(tmp_path: Path, start: bytes) -> None:
     path = tmp_path / "program.md"
     path.write_bytes(start + "für\r\n\n".encode() + b"f\xfcr\n" + program(STOP).encode())
-    with pytest.raises(RulesInvalid, match=rf"program\.md:3: is not UTF-8 text") as caught:
+    with pytest.raises(RulesInvalid, match=r"program\.md:3: is not UTF-8 text") as caught:
         load(path)
     assert caught.value.line == 3
     path.write_bytes(program(STOP).encode("utf-16"))
@@ -224,7 +234,7 @@ def test_the_shipped_programs_are_valid_and_say_what_they_seem_to_say(
     assert (rules.run.threads, rules.run.device, rules.escalation.consecutive_crashes) == (1, "auto", 5)
 
 
-@given(st.text(alphabet=st.sampled_from('[]={}"\'#.\\\n\r\t `~stoprial10,-'), max_size=60))
+@given(st.text(alphabet=st.sampled_from("[]={}\"'#.\\\n\r\t `~stoprial10,-"), max_size=60))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_any_text_is_rules_or_one_sentence_with_a_line_of_the_file(block: str) -> None:
     text = program(block + "\n")

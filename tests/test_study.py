@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.artifacts import journal
+from harness.artifacts import snapshot as snapshots
 from harness.artifacts import study as fold
 from harness.artifacts.events import BarMoved, Event, Interrupted, Resumed, RulesChanged, Scored, Stopped, Warned
 from harness.artifacts.journal import Journal, Position
@@ -40,14 +41,24 @@ def eventful(seed: int, trials: int) -> list[Event]:
         for event in mix:
             events.append(event)
             if event.kind == "launched" and night.random.random() < 0.2:
-                events += [Interrupted(trial=night.trial, replicate=0, reason="killed"), Resumed(pid=1, limits=night.limits), event]
+                events += [
+                    Interrupted(trial=night.trial, replicate=0, reason="killed"),
+                    Resumed(pid=1, limits=night.limits),
+                    event,
+                ]
             if event.kind == "settled":
                 break
         incumbent = night.trial if night.tip != before else incumbent
         if night.random.random() < 0.3:
-            events += [*reread(night, incumbent, night.reading(night.truth)), BarMoved(trial=incumbent, bar=Bar(ref=night.truth))]
+            events += [
+                *reread(night, incumbent, night.reading(night.truth)),
+                BarMoved(trial=incumbent, bar=Bar(ref=night.truth)),
+            ]
         if night.random.random() < 0.2:
-            events += [Warned(code="rules", message="line 3"), RulesChanged(digest=f"d{night.trial}", diff="", limits={"trials": 9})]
+            events += [
+                Warned(code="rules", message="line 3"),
+                RulesChanged(digest=f"d{night.trial}", diff="", limits={"trials": 9}),
+            ]
     return [*events, Stopped(stop=Stop(reason="trials", sentence="done", exit_code=0))]
 
 
@@ -62,32 +73,35 @@ def write(path: Path, events: list[Event]) -> list[Position]:
     return positions
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_snapshot_and_tail_are_a_full_replay_wherever_the_snapshot_was_taken(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "trials", "every"), [(1, 3, 1), (2, 3, 1), (3, 16, 9)])
+def test_snapshot_and_tail_are_a_full_replay_wherever_the_snapshot_was_taken(
+    tmp_path: Path, seed: int, trials: int, every: int
+) -> None:
     path, snapshot = tmp_path / "journal.jsonl", tmp_path / "snapshot.json"
-    events = eventful(seed, 16)
-    positions = write(path, events)
+    positions = write(path, eventful(seed, trials))
     full, end = fold.replay(path)
-    assert (end, full.row_count, full.trials) == (positions[-1], 17, 16)
+    assert (end, full.row_count, full.trials) == (positions[-1], trials + 1, trials)
     prefix = Study()
     for (entry, _), position in zip(list(journal.read(path)), positions, strict=True):
         prefix.apply(entry)
-        fold.write_snapshot(prefix, position, snapshot)
-        loaded = fold.load(path, snapshot)
+        if position.seq % every:
+            continue
+        snapshots.write(prefix, position, snapshot)
+        loaded = snapshots.load(path, snapshot)
         assert loaded == full and loaded.rows == full.rows
-        summary = fold.load(path, snapshot, summary=True)
+        summary = snapshots.load(path, snapshot, summary=True)
         assert counters(summary) == counters(full)
         assert summary.rows == full.rows[-len(summary.rows) :]
-        assert len(summary.rows) >= min(fold.LAST, full.row_count)
+        assert len(summary.rows) >= min(snapshots.LAST, full.row_count)
 
 
 def test_a_summary_of_a_long_night_holds_few_rows_and_every_counter(tmp_path: Path) -> None:
     path, snapshot = tmp_path / "journal.jsonl", tmp_path / "snapshot.json"
     end = make.write_journal(path, 60)
     full, _ = fold.replay(path)
-    fold.write_snapshot(full, end, snapshot)
-    summary = fold.load(path, snapshot, summary=True)
-    assert len(summary.rows) == fold.LAST < full.row_count == summary.row_count == 61
+    snapshots.write(full, end, snapshot)
+    summary = snapshots.load(path, snapshot, summary=True)
+    assert len(summary.rows) == snapshots.LAST < full.row_count == summary.row_count == 61
     assert counters(summary) == counters(full)
     assert summary.row(60) == full.row(60)
     with pytest.raises(StudyUnknown, match="no trial 1 in this study"):
@@ -98,8 +112,8 @@ def test_a_snapshot_that_does_not_fit_is_as_if_there_were_none(tmp_path: Path) -
     path, snapshot = tmp_path / "journal.jsonl", tmp_path / "snapshot.json"
     positions = write(path, eventful(4, 10))
     full, end = fold.replay(path)
-    assert fold.load(path, tmp_path / "none") == full
-    fold.write_snapshot(full, end, snapshot)
+    assert snapshots.load(path, tmp_path / "none") == full
+    snapshots.write(full, end, snapshot)
     good = snapshot.read_bytes()
     lines = good.splitlines(keepends=True)
     bad = [b"", b"\n\n\n\n", b"garbage", b"\xff" * 90, good[: len(good) // 2], b"".join(lines[:2]), b"".join(lines[:3]), b"".join(lines[1:]),
@@ -109,12 +123,12 @@ def test_a_snapshot_that_does_not_fit_is_as_if_there_were_none(tmp_path: Path) -
         half.apply(entry)
     for position in (positions[19].__class__(20, "f" * 32, positions[19].offset), Position(20, positions[19].chain, positions[19].offset - 1),
                      Position(20, positions[19].chain, end.offset + 1), Position(20, positions[19].chain, 0)):  # fmt: skip
-        fold.write_snapshot(half, position, snapshot)
+        snapshots.write(half, position, snapshot)
         bad.append(snapshot.read_bytes())
     for data in bad:
         snapshot.write_bytes(data)
         for summary in (False, True):
-            loaded = fold.load(path, snapshot, summary=summary)
+            loaded = snapshots.load(path, snapshot, summary=summary)
             assert counters(loaded) == counters(full)
 
 
@@ -126,8 +140,8 @@ def test_a_snapshot_of_another_journal_is_not_believed(tmp_path: Path) -> None:
     for trials in (2, 6, 12):
         path = tmp_path / f"{trials}.jsonl"
         write(path, list(make.night(trials, of=make.Night(seed=9))))
-        fold.write_snapshot(old, old_end, snapshot)
-        assert fold.load(path, snapshot) == fold.replay(path)[0]
+        snapshots.write(old, old_end, snapshot)
+        assert snapshots.load(path, snapshot) == fold.replay(path)[0]
 
 
 def test_damage_of_the_journal_is_never_hidden_by_falling_back(tmp_path: Path) -> None:
@@ -138,9 +152,9 @@ def test_damage_of_the_journal_is_never_hidden_by_falling_back(tmp_path: Path) -
     path.write_bytes(data)
     snapshot.write_bytes(b"garbage")
     with pytest.raises(JournalCorrupt):
-        fold.load(path, snapshot)
+        snapshots.load(path, snapshot)
     with pytest.raises(StudyUnknown, match="no such study"):
-        fold.load(tmp_path / "none.jsonl", snapshot)
+        snapshots.load(tmp_path / "none.jsonl", snapshot)
 
 
 def test_crashes_in_a_row_count_failures_until_something_is_measured() -> None:
@@ -162,7 +176,9 @@ def test_an_interrupted_trial_neither_counts_as_a_crash_nor_ends_a_row_of_them()
     trial = [e for e in night.candidate(failure=0) if e.kind not in ("trained", "scored")]
     for n, event in enumerate(trial):
         if event.kind == "decided":
-            trial[n] = event.model_copy(update={"verdict": event.verdict.model_copy(update={"status": Status.INTERRUPTED})})
+            trial[n] = event.model_copy(
+                update={"verdict": event.verdict.model_copy(update={"status": Status.INTERRUPTED})}
+            )
     study = make.fold([*events, *trial])
     assert (study.crashes_in_a_row, study.counts["interrupted"]) == (1, 1)
     assert make.fold([*events, *trial, *night.candidate(failure=1)]).crashes_in_a_row == 2
@@ -196,7 +212,9 @@ def test_readings_of_identical_code_are_pooled_by_trial() -> None:
     kept = make.fold(events)
     assert kept.incumbent is not None and 2 not in kept.rereadings, "one reading says nothing of the noise"
     events += reread(night, 2, 1.49)
-    assert make.fold(events).rereadings[2] == [kept.incumbent.value, 1.49], "the reading that was selected counts in the spread"
+    assert make.fold(events).rereadings[2] == [kept.incumbent.value, 1.49], (
+        "the reading that was selected counts in the spread"
+    )
     events += [*reread(night, 2, None, 2), *reread(night, 2, 1.48, 3)]
     study = make.fold(events)
     assert study.rereadings[2] == [kept.incumbent.value, 1.49, 1.48], "a reading that failed is no reading"
@@ -244,4 +262,6 @@ def test_seconds_are_told_apart_by_what_they_were_spent_on() -> None:
     study = make.study(5)
     assert study.baseline_seconds + study.trial_seconds == pytest.approx(study.settled_elapsed)
     assert 0 < study.baseline_seconds < study.trial_seconds
-    assert study.train_seconds == pytest.approx(sum(r.outcome.train_seconds or 0 for row in study.rows for r in row.readings))
+    assert study.train_seconds == pytest.approx(
+        sum(r.outcome.train_seconds or 0 for row in study.rows for r in row.readings)
+    )

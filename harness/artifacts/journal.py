@@ -49,11 +49,11 @@ def read(path: Path, start: Position | None = None) -> Iterator[tuple[Entry, Pos
         file.seek(at.offset)
         for raw in file:
             entry = _decode(raw, at)
+            if entry is None and raw.endswith(b"\n") and (file.read(1) or _holds_a_whole_line(raw)):
+                raise JournalCorrupt(
+                    f"{path}: line {at.seq + 1} is damaged or out of its place; nothing was changed; restore the file from a backup"
+                )
             if entry is None:
-                if raw.endswith(b"\n") and (file.read(1) or _holds_a_whole_line(raw)):
-                    raise JournalCorrupt(
-                        f"{path}: line {at.seq + 1} is damaged and lines follow it; nothing was changed; restore the file from a backup"
-                    )
                 return
             at = Position(at.seq + 1, _chain(raw), at.offset + len(raw))
             yield entry, at

@@ -1,4 +1,4 @@
-"""The study as the journal tells it: a fold over events, and a snapshot of that fold so that views need not replay a whole night.
+"""The study as the journal tells it: a fold over events. `snapshot.py` stores it, so that views need not replay a whole night.
 
 `Study.apply` is total and decides nothing. `rows` holds settled trials: all of them, or the last few when only the summary was asked for.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
-from harness.artifacts import durable, journal
+from harness.artifacts import journal
 from harness.artifacts.events import (
     BarMoved,
     Begun,
@@ -31,59 +31,18 @@ from harness.artifacts.events import (
     Warned,
 )
 from harness.artifacts.journal import Position
+from harness.artifacts.trial_row import TrialRow
 from harness.errors import StudyUnknown
 from harness.trial import (
     FAILED,
     MEASURED,
     Bar,
-    BudgetLeft,
-    Change,
     JobEnd,
     Noise,
     Reading,
-    Record,
     Status,
     Stop,
-    Verdict,
 )
-
-LAST = 12
-
-
-class TrialRow(Record):
-    """Everything known of one trial."""
-
-    trial: int
-    proposal: int | None
-    parent: str
-    change: Change
-    title: str
-    axis: str
-    edit: str
-    proposer: str
-    folder: str
-    commit: str | None = None
-    tree: str | None = None
-    ref: str | None = None
-    readings: tuple[Reading, ...] = ()
-    interruptions: int = 0
-    verdict: Verdict | None = None
-    noise: Noise | None = None
-    budget_left: BudgetLeft | None = None
-    rules_digest: str = ""
-    previous: str | None = None
-    elapsed: float | None = None
-
-    @property
-    def value(self) -> float | None:
-        """Mean of the finite readings, or `None`."""
-        values = [r.value for r in self.readings if r.value is not None]
-        return sum(values) / len(values) if values else None
-
-    @property
-    def status(self) -> Status | None:
-        """The verdict's status, or `None` while undecided."""
-        return self.verdict.status if self.verdict else None
 
 
 class Study(BaseModel):
@@ -279,9 +238,6 @@ _HANDLERS: dict[type, Any] = {
     Decided: _decided, Settled: _settled, BarMoved: _bar_moved, Stopped: _stopped,
 }  # fmt: skip
 
-POSITION: TypeAdapter[Position] = TypeAdapter(Position)
-ROWS: TypeAdapter[list[TrialRow]] = TypeAdapter(list[TrialRow])
-
 
 def replay(path: Path) -> tuple[Study, Position]:
     """The whole journal, every line checked; raises `StudyUnknown` without one, `JournalCorrupt` on damage."""
@@ -292,29 +248,3 @@ def replay(path: Path) -> tuple[Study, Position]:
         study.apply(entry)
         end = position
     return study, end
-
-
-def load(journal_path: Path, snapshot: Path, *, summary: bool = False) -> Study:
-    """The study from the snapshot and the journal's tail; from the whole journal when there is no usable snapshot.
-
-    With `summary`, `rows` holds only the last few trials; every counter is exact.
-    """
-    try:
-        with snapshot.open("rb") as file:
-            position = POSITION.validate_json(file.readline())
-            study = Study.model_validate_json(file.readline())
-            recent = file.readline()
-            study.rows = ROWS.validate_json(recent if summary else file.readline())
-        if not journal.ends_at(journal_path, position):
-            raise ValueError("the snapshot is of another journal")
-    except (OSError, ValueError):
-        return replay(journal_path)[0]
-    for entry, _ in journal.read(journal_path, position):
-        study.apply(entry)
-    return study
-
-
-def write_snapshot(study: Study, end: Position, path: Path) -> None:
-    """Store a full fold (not a summary) as four lines: position, counters, the last few rows, all rows."""
-    parts = (POSITION.dump_json(end), study.model_dump_json().encode(), ROWS.dump_json(study.rows[-LAST:]), ROWS.dump_json(study.rows))
-    durable.replace(path, b"\n".join(parts) + b"\n")

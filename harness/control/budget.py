@@ -6,9 +6,12 @@ Exit codes: 0 ended as planned, 3 too many crashes or refusals in a row, 4 no ba
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
+from typing import Any
 
 from harness.artifacts.study import Study
+from harness.errors import UserFault
 from harness.rules import Rules, StopAt
 from harness.trial import MEASURED, BudgetLeft, Record, Status, Stop
 
@@ -21,6 +24,18 @@ class Limits(Record):
     trials: int | None = None
     hours: float | None = None
     deadline: datetime | None = None
+
+
+def checked(amounts: dict[str, Any]) -> dict[str, Any]:
+    """Amounts from flags, when the deadline is a time of day and the hours are a number; else a `UserFault`."""
+    deadline, hours = amounts.get("deadline"), amounts.get("hours")
+    try:
+        StopAt(deadline=deadline)
+    except ValueError:
+        raise UserFault(f"--deadline {deadline!r}: write it as HH:MM, from 00:00 to 23:59") from None
+    if hours is not None and not math.isfinite(hours):
+        raise UserFault(f"--hours {hours}: write a number such as 8 or 0.5")
+    return amounts
 
 
 def limits(rules: Rules, now: datetime, trials: int | None, hours: float | None, deadline: str | None) -> Limits:

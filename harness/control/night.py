@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.control import budget
 from harness.control.desk import Desk
 from harness.control.readings import Bench
@@ -19,6 +20,8 @@ from harness.execution.signals import Interrupts
 from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
 from harness.trial import JobEnd, JobOutcome, Noise, Proposal, Reading, Status, Stop, Verdict
+
+CPU_TOLERANCE = 1.0  # seconds: what a busy machine and clock ticks of 10 ms may add to a job of milliseconds
 
 
 @dataclass
@@ -150,11 +153,12 @@ class Night:
         self.recorder.emit(Settled(trial=row.trial))
 
     def revert(self, verdict: Verdict) -> None:
-        """Nothing moves; what was not kept leaves its evidence but no model."""
+        """Nothing moves; what was not kept leaves its evidence but no model, unless it was ours to measure and we could not."""
         row = self._current()
         if self.study.incumbent is not None:
             self.ratchet.revert(self._tip())
-        if self.steering.rules.log.checkpoints == "kept":
+        unmeasured = any(reading.fault and not reading.fault.candidate_to_blame for reading in row.readings)
+        if self.steering.rules.log.checkpoints == "kept" and not unmeasured:
             self.recorder.folder.trial(row.folder).drop_checkpoints()
         self.recorder.emit(Settled(trial=row.trial))
 
@@ -208,7 +212,7 @@ class Night:
         if rules.trial.clock != "tokens" or baseline is None:
             return None
         used = [r.outcome.cpu_seconds for r in baseline.readings if r.outcome.cpu_seconds is not None]
-        return rules.trial.compute_cap * max(used) if used else None
+        return max(rules.trial.compute_cap * max(used), max(used) + CPU_TOLERANCE) if used else None
 
     def _flag_printed(self, row: TrialRow, readings: Sequence[Reading]) -> None:
         for reading in readings:

@@ -11,7 +11,7 @@ from typing import Any
 from harness.artifacts import provenance
 from harness.artifacts.events import Interrupted, Launched, Scored, Trained
 from harness.artifacts.provenance import FixedFiles
-from harness.artifacts.study import TrialRow
+from harness.artifacts.trial_row import TrialRow
 from harness.control.recorder import Recorder
 from harness.evaluation import evaluator
 from harness.evaluation.evaluator import Evaluator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.artifacts import study as fold
+from harness.artifacts import snapshot as snapshots
 from harness.artifacts.events import Entry, Event
 from harness.artifacts.journal import Journal
 from harness.artifacts.study import Study
@@ -33,7 +33,7 @@ class Recorder:
 
     def snapshot(self) -> None:
         """Refresh the derived snapshot."""
-        fold.write_snapshot(self.study, self._journal.position, self.folder.snapshot)
+        snapshots.write(self.study, self._journal.position, self.folder.snapshot)
         self._since_snapshot = 0
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from harness.artifacts import journal, provenance
+from harness.artifacts import snapshot as snapshots
 from harness.artifacts import study as fold
 from harness.artifacts.journal import Position
 from harness.artifacts.study import Study
@@ -48,7 +49,7 @@ def _journal(folder: StudyDir, end: Position) -> Finding:
 
 
 def _snapshot(study: Study, folder: StudyDir) -> Finding:
-    quick = fold.load(folder.journal, folder.snapshot)
+    quick = snapshots.load(folder.journal, folder.snapshot)
     same = quick == study and quick.rows == study.rows
     return Finding(what="snapshot", ok=same, detail="equal to a full replay" if same else f"differs from a full replay; delete {folder.snapshot}")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.proposers.protocol import Briefing, Past
 
 

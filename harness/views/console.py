@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.artifacts import events as ev
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.trial import Status
 from harness.views import status
 from harness.views.lines import TITLE, line_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from harness.artifacts import study as fold
+from harness.artifacts import snapshot as snapshots
 from harness.artifacts.trial_dir import StudyDir
 from harness.views import plots
 
 
 def draw(folder: StudyDir) -> None:
     """Draw from the journal."""
-    plots.progress(fold.load(folder.journal, folder.snapshot), folder.progress)
+    plots.progress(snapshots.load(folder.journal, folder.snapshot), folder.progress)
     (folder.project / "progress.png").write_bytes(folder.progress.read_bytes())
 
 

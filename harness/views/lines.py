@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.artifacts import events as ev
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.views import status
 from harness.views.results import believed_value, memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed

@@ -9,7 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.trial import FAILED, Status
 from harness.views import status
 from harness.views.results import believed_value

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.artifacts.trial_row import TrialRow
 from harness.trial import FAILED, Status
 from harness.views import status
 from harness.views.belief import headline

@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 
 from harness.artifacts import durable
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study, replay
 from harness.artifacts.trial_dir import StudyDir
+from harness.artifacts.trial_row import TrialRow
 from harness.errors import StorageFault
 from harness.trial import MEASURED, BudgetLeft
 from harness.views.text import flatten, number
@@ -135,6 +136,12 @@ class Results:
 def sync(study_dir: StudyDir, study: Study, top: Path | None = None) -> list[str]:
     """One `Results.sync` without memory of earlier ones."""
     return Results(study_dir, top).sync(study)
+
+
+def problem(study_dir: StudyDir) -> str:
+    """What is wrong with the study's table, or ''; one that is not there or lacks its last rows will be written by the next resume."""
+    found, expected = _read(study_dir.results) or b"", Results(study_dir).render(replay(study_dir.journal)[0])
+    return "" if expected.startswith(found) else diagnose(found, expected)
 
 
 def _sync_own(path: Path, expected: bytes) -> list[str]:

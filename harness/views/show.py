@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
 from harness.trial import Reading
 from harness.views.text import flatten, number, signed

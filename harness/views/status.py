@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from harness.artifacts.study import Study, TrialRow
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
 from harness.views.results import COMMIT_DIGITS, believed_value, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed

@@ -1,0 +1,41 @@
+"""One trial as the journal tells it: what was proposed, run, measured and decided."""
+
+from __future__ import annotations
+
+from harness.trial import BudgetLeft, Change, Noise, Reading, Record, Status, Verdict
+
+
+class TrialRow(Record):
+    """Everything known of one trial."""
+
+    trial: int
+    proposal: int | None
+    parent: str
+    change: Change
+    title: str
+    axis: str
+    edit: str
+    proposer: str
+    folder: str
+    commit: str | None = None
+    tree: str | None = None
+    ref: str | None = None
+    readings: tuple[Reading, ...] = ()
+    interruptions: int = 0
+    verdict: Verdict | None = None
+    noise: Noise | None = None
+    budget_left: BudgetLeft | None = None
+    rules_digest: str = ""
+    previous: str | None = None
+    elapsed: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """Mean of the finite readings, or `None`."""
+        values = [r.value for r in self.readings if r.value is not None]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def status(self) -> Status | None:
+        """The verdict's status, or `None` while undecided."""
+        return self.verdict.status if self.verdict else None
