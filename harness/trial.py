@@ -97,7 +97,6 @@ class JobEnd(str, Enum):
     OOM = "oom"
     INVALID = "invalid"
     INTERRUPTED = "interrupted"
-    ENVIRONMENT = "environment"
 
 
 class JobOutcome(Record):

@@ -208,9 +208,19 @@ def test_the_cpu_clock_counts_the_cpu_seconds_of_the_whole_tree(
 
 
 def test_with_the_tokens_clock_more_compute_than_the_baselines_is_not_free(tmp_path: Path) -> None:
-    outcome = Bench().run(spec(tmp_path, SETUP + OPEN + "while True: pass", cpu_cap=0.3), rules())
+    outcome = Bench().run(spec(tmp_path, SETUP + OPEN + "while True: pass", cpu_cap=0.6), rules())
     assert (outcome.end, outcome.reason) == (JobEnd.TIMEOUT, "compute_cap")
-    assert "over 0.3 CPU seconds, 1.25 times the slowest baseline" in outcome.detail
+    assert "over 0.6 CPU seconds, 1.25 times the slowest baseline" in outcome.detail
+
+
+def test_a_cap_of_a_few_ticks_of_the_kernels_clock_ends_no_job(tmp_path: Path) -> None:
+    text = (
+        SETUP
+        + OPEN
+        + "end = time.process_time() + 0.2\nwhile time.process_time() < end: pass\ntime.sleep(0.3)\n"
+        + SAVE
+    )
+    assert Bench().run(spec(tmp_path, text, cpu_cap=0.0125), rules()).end is JobEnd.OK
 
 
 def test_set_up_is_not_counted_against_the_compute_cap(tmp_path: Path) -> None:

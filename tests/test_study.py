@@ -165,7 +165,7 @@ def test_crashes_in_a_row_count_failures_until_something_is_measured() -> None:
         events += list(night.candidate(effect=-0.02, failure=failure))
         seen.append(make.fold(events).crashes_in_a_row)
     assert seen == [1, 2, 3, 0, 1, 0, 0, 1]
-    study = make.fold([*events, Resumed(pid=1, limits={})])
+    study = make.fold([*events, Stopped(stop=Stop(reason="consecutive_crashes", sentence="s", exit_code=3)), Resumed(pid=1, limits={})])
     assert study.crashes_in_a_row == 0
     assert study.counts == {"keep": 1, "crash": 2, "timeout": 2, "oom": 1, "discard": 3}
 
@@ -265,3 +265,12 @@ def test_seconds_are_told_apart_by_what_they_were_spent_on() -> None:
     assert study.train_seconds == pytest.approx(
         sum(r.outcome.train_seconds or 0 for row in study.rows for r in row.readings)
     )
+
+
+def test_a_resume_after_a_stop_counts_rows_anew_but_a_death_does_not() -> None:
+    resumed = Resumed(pid=1, limits={})
+    stopped = Stopped(stop=Stop(reason="infrastructure", sentence="s", exit_code=75))
+    night = make.Night()
+    events: list[Event] = [night.start(), *list(night.baseline())[:2], Interrupted(trial=0, replicate=0, reason="died"), resumed]
+    assert make.fold(events).interruptions_in_a_row == 1
+    assert make.fold([*events, stopped, resumed]).interruptions_in_a_row == 0

@@ -10,26 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.artifacts import events as ev
 from harness.artifacts import journal
-from harness.artifacts.events import (
-    BarMoved,
-    Begun,
-    Committed,
-    Decided,
-    Entry,
-    Interrupted,
-    Launched,
-    Proposed,
-    Refused,
-    Resumed,
-    RulesChanged,
-    Scored,
-    Settled,
-    Stopped,
-    StudyStarted,
-    Trained,
-    Warned,
-)
 from harness.artifacts.journal import Position
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import StudyUnknown
@@ -50,15 +32,15 @@ class Study(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    started: StudyStarted | None = None
+    started: ev.StudyStarted | None = None
     limits: dict[str, str | int | float | None] = Field(default_factory=dict)
     rules_digest: str = ""
     elapsed: float = 0.0
     started_at: str = ""
     last_at: str = ""
-    pending: Proposed | None = None
+    pending: ev.Proposed | None = None
     current: TrialRow | None = None
-    launched: Launched | None = None
+    launched: ev.Launched | None = None
     baseline: TrialRow | None = None
     incumbent: TrialRow | None = None
     bar: Bar | None = None
@@ -92,7 +74,7 @@ class Study(BaseModel):
                 return row
         raise StudyUnknown(f"no trial {trial} in this study; `ratchet log` lists them")
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: ev.Entry) -> None:
         """Take one journal entry in."""
         self.elapsed, self.last_at = entry.elapsed, entry.at
         handler = _HANDLERS[type(entry.event)]
@@ -103,52 +85,56 @@ class Study(BaseModel):
         self.current = self.current.model_copy(update=fields)
 
 
-def _started(study: Study, event: StudyStarted) -> None:
+def _started(study: Study, event: ev.StudyStarted) -> None:
     study.started, study.limits, study.rules_digest = event, dict(event.limits), event.rules_digest
     study.started_at = study.last_at
 
 
-def _resumed(study: Study, event: Resumed) -> None:
-    study.limits, study.stop, study.interruptions_in_a_row = dict(event.limits), None, 0
-    study.crashes_in_a_row = study.refused_in_a_row = 0
+def _resumed(study: Study, event: ev.Resumed) -> None:
+    if study.stop is not None:  # a person saw why; after a mere death of the harness the rows go on counting
+        study.interruptions_in_a_row = study.crashes_in_a_row = study.refused_in_a_row = 0
+    study.limits, study.stop = dict(event.limits), None
 
 
-def _rules(study: Study, event: RulesChanged) -> None:
+def _rules(study: Study, event: ev.RulesChanged) -> None:
     study.rules_digest = event.digest
     study.limits = dict(event.limits) if event.limits is not None else study.limits
 
 
-def _warned(study: Study, event: Warned) -> None:
+def _warned(study: Study, event: ev.Warned) -> None:
     study.warnings = [*study.warnings, f"{event.code}: {event.message}"][-50:]
 
 
-def _proposed(study: Study, event: Proposed) -> None:
+def _proposed(study: Study, event: ev.Proposed) -> None:
     study.pending, study.proposals = event, event.proposal
 
 
-def _refused(study: Study, event: Refused) -> None:
+def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
-    study.refusals = [*study.refusals, (event.proposal, event.reason, pending.axis if pending else "", pending.edit if pending else "")][-400:]
+    study.refusals = [
+        *study.refusals,
+        (event.proposal, event.reason, pending.axis if pending else "", pending.edit if pending else ""),
+    ][-400:]
     study.pending, study.refused = None, study.refused + 1
     study.refused_in_a_row += 1
 
 
-def _begun(study: Study, event: Begun) -> None:
+def _begun(study: Study, event: ev.Begun) -> None:
     study.pending = None
     study.refused_in_a_row = 0
-    facts = {name: getattr(event, name) for name in Begun.model_fields if name != "kind"}
+    facts = {name: getattr(event, name) for name in ev.Begun.model_fields if name != "kind"}
     study.current = TrialRow(**facts)
 
 
-def _committed(study: Study, event: Committed) -> None:
+def _committed(study: Study, event: ev.Committed) -> None:
     study._update(commit=event.commit, tree=event.tree, ref=event.ref)
 
 
-def _launched(study: Study, event: Launched) -> None:
+def _launched(study: Study, event: ev.Launched) -> None:
     study.launched = event
 
 
-def _trained(study: Study, event: Trained) -> None:
+def _trained(study: Study, event: ev.Trained) -> None:
     assert study.launched is not None, "trained follows launched"
     reading = Reading(trial=event.trial, replicate=event.replicate, seed=study.launched.seed, outcome=event.outcome)
     study.train_seconds += event.outcome.train_seconds or 0.0
@@ -160,7 +146,7 @@ def _trained(study: Study, event: Trained) -> None:
     study._update(readings=(*study.current.readings, reading))
 
 
-def _scored(study: Study, event: Scored) -> None:
+def _scored(study: Study, event: ev.Scored) -> None:
     study.launched, study.interruptions_in_a_row = None, 0
     value = event.measurement.value if event.measurement else None
     if _rereads_incumbent(study, event.trial):
@@ -186,7 +172,7 @@ def _pool(study: Study, trial: int, value: float) -> None:
     group.append(value)
 
 
-def _interrupted(study: Study, event: Interrupted) -> None:
+def _interrupted(study: Study, event: ev.Interrupted) -> None:
     study.launched = None
     if event.charged:
         study.interruptions_in_a_row += 1
@@ -195,7 +181,7 @@ def _interrupted(study: Study, event: Interrupted) -> None:
         study._update(interruptions=study.current.interruptions + int(event.charged), readings=kept)
 
 
-def _decided(study: Study, event: Decided) -> None:
+def _decided(study: Study, event: ev.Decided) -> None:
     study._update(
         verdict=event.verdict, noise=event.noise, budget_left=event.budget_left, rules_digest=event.rules_digest,
         previous=event.previous, elapsed=study.elapsed,
@@ -203,7 +189,7 @@ def _decided(study: Study, event: Decided) -> None:
     study.noise, study.bar = event.noise, event.verdict.next_bar or study.bar
 
 
-def _settled(study: Study, event: Settled) -> None:
+def _settled(study: Study, event: ev.Settled) -> None:
     row = study.current
     assert row is not None and row.verdict is not None, "settled follows decided"
     status = row.verdict.status
@@ -224,18 +210,18 @@ def _settled(study: Study, event: Settled) -> None:
         study.crashes_in_a_row = 0
 
 
-def _bar_moved(study: Study, event: BarMoved) -> None:
+def _bar_moved(study: Study, event: ev.BarMoved) -> None:
     study.bar = event.bar
 
 
-def _stopped(study: Study, event: Stopped) -> None:
+def _stopped(study: Study, event: ev.Stopped) -> None:
     study.stop = event.stop
 
 
 _HANDLERS: dict[type, Any] = {
-    StudyStarted: _started, Resumed: _resumed, RulesChanged: _rules, Warned: _warned, Proposed: _proposed, Refused: _refused,
-    Begun: _begun, Committed: _committed, Launched: _launched, Trained: _trained, Scored: _scored, Interrupted: _interrupted,
-    Decided: _decided, Settled: _settled, BarMoved: _bar_moved, Stopped: _stopped,
+    ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Proposed: _proposed, ev.Refused: _refused,
+    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: _launched, ev.Trained: _trained, ev.Scored: _scored, ev.Interrupted: _interrupted,
+    ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
 }  # fmt: skip
 
 

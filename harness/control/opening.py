@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -130,14 +129,15 @@ def resume(project: Path, tag: str, company: Company, trials: int | None = None,
         resolve_command(rules)
         device = devices.find(rules.run.device)
         ratchet = Ratchet(folder.project, tag, folder.index)
-        old = Limits.model_validate_json(json.dumps(study.limits))
         now = company.clock.now()
-        new = budget.limits(rules, now, trials, hours, deadline)
-        allowed = Limits(
-            trials=trials or old.trials, hours=hours or old.hours, deadline=new.deadline if deadline or _past(old, now) else old.deadline
-        )  # fmt: skip
         with _device_lock(device), _recorder(folder, study, end, company) as recorder:
             recovery.recover(recorder, ratchet)
+            steering = Steering(Path(study.started.program), recorder, rules)
+            rules, old = steering.reread(now), steering.limits  # an edit made meanwhile comes first: a flag is the person's latest word
+            new = budget.limits(rules, now, trials, hours, deadline)
+            allowed = Limits(
+                trials=trials or old.trials, hours=hours or old.hours, deadline=new.deadline if deadline or _past(old, now) else old.deadline
+            )  # fmt: skip
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
             return _run(recorder, ratchet, rules, device, company)
 

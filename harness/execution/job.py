@@ -29,6 +29,7 @@ SAMPLE_SECONDS = 0.25
 POLL_SECONDS = 0.05
 OVERRUN_SHARE = 0.01
 OVERRUN_SECONDS = 2.0
+SMALLEST_CAP_SECONDS = 0.5
 MAX_POINTS = 1000
 MEMORY_WORDS = ("out of memory", "MemoryError", "can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
 
@@ -189,8 +190,9 @@ class Job:
         used = cpu - seen.cpu_at_go
         if trial.clock == "cpu" and used > trial.amount * (1 + OVERRUN_SHARE) + OVERRUN_SECONDS:
             return _End(JobEnd.TIMEOUT, "training", f"{used:.1f} CPU seconds of {trial.amount:g}")
-        if self._spec.cpu_cap is not None and used > self._spec.cpu_cap:
-            return _End(JobEnd.TIMEOUT, "compute_cap", f"over {self._spec.cpu_cap:.1f} CPU seconds, {trial.compute_cap:g} times the slowest baseline")
+        cap = max(self._spec.cpu_cap or 0.0, SMALLEST_CAP_SECONDS)  # below that the kernel's hundredths of a second would decide
+        if self._spec.cpu_cap is not None and used > cap:
+            return _End(JobEnd.TIMEOUT, "compute_cap", f"over {cap:.1f} CPU seconds, {trial.compute_cap:g} times the slowest baseline")
         return None
 
     def _peak_mb(self) -> float | None:
