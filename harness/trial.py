@@ -125,7 +125,7 @@ class DocumentScore(Record):
 
 
 class Measurement(Record):
-    """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its trial."""
+    """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its evaluation."""
 
     token: str
     value: float

@@ -189,7 +189,7 @@ def test_an_implausible_value_is_invalid_and_the_bar_stays(value: float, rule: s
 
 @pytest.mark.parametrize(("end", "status"), [
     (JobEnd.CRASH, Status.CRASH), (JobEnd.TIMEOUT, Status.TIMEOUT), (JobEnd.OOM, Status.OOM), (JobEnd.INVALID, Status.INVALID),
-    (JobEnd.INTERRUPTED, Status.CRASH), (JobEnd.ENVIRONMENT, Status.CRASH),
+    (JobEnd.INTERRUPTED, Status.CRASH),
 ])  # fmt: skip
 def test_a_job_that_did_not_end_well_has_the_status_of_its_end_whatever_was_measured(
     end: JobEnd, status: Status

@@ -65,7 +65,7 @@ def test_of_many_harnesses_at_once_exactly_one_starts(make_project: Callable[...
 
 def test_a_lock_has_one_holder_in_every_round_of_a_race(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    for _ in range(20):
+    for _ in range(10):
         start_reader, start_writer = os.pipe()
         done_reader, done_writer = os.pipe()
         children = [_contend(path, start_reader, start_writer, done_writer) for _ in range(4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from harness.errors import BranchMoved, RepositoryUnfit, StudyExists, UserFault
 from harness.graph.ratchet import Ratchet
 from harness.trial import Status
 from tests.projects import (
+    Seen,
     edits_file,
     folder_of,
     git,
@@ -305,6 +307,42 @@ def test_a_table_that_is_tracked_by_mistake_survives_every_reset(
     rows = [line.split("\t")[3] for line in (project / "results.tsv").read_text().splitlines()[1:]]
     assert rows == ["keep", "keep", "discard", "crash", "discard"]
     assert git(project, "diff", "--name-only", "main", "autoresearch/t") == "train.py"
+
+
+def test_a_proposal_that_reaches_beyond_its_file_or_changes_nothing_is_refused_untrained(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = make_project(rules="[keep]\nbaseline_readings = 1")
+    (project / "results.tsv").write_text("")
+    train = (project / "train.py").read_text()
+    better = with_constants(train, VALUE=1.0)
+    beyond: list[dict[str, str | None]] = [
+        {"train.py": better, "prepare.py": "VALUE = 0\n"},
+        {"train.py": better, "prepare/__init__.py": ""},
+        {"sitecustomize.py": "import train\n"},
+        {"torch/__init__.py": ""},
+        {"train.py": better, "results.tsv": None},
+        {".git/HEAD": "ref: refs/heads/mine\n"},
+        {"../escaped.py": ""},
+        {"train.py": None},
+    ]
+    idle = [train, train + "\n\n# a comment\n", train.replace("VALUE = 1.2\n", "VALUE  =  1.20\n")]
+    entries = [
+        {"title": f"proposal {n}", "files": files}
+        for n, files in enumerate([*beyond, *({"train.py": text} for text in idle)])
+    ]
+    edits = tmp_path / "edits.json"
+    edits.write_text(json.dumps(entries))
+    before = users_state(project)
+    seen = Seen()
+    run_study(project, edits, seen=seen)
+    study = study_of(project)
+    assert (study.row_count, study.refused) == (1, len(entries))
+    assert seen.kinds().count("launched") == 1, "the baseline's"
+    assert [reason for _, reason, _, _ in study.refusals][-3:] == ["no_change"] * 3
+    assert users_state(project) == before
+    assert not (tmp_path / "escaped.py").exists()
+    assert git(project, "rev-parse", "autoresearch/t") == git(project, "rev-parse", "HEAD")
 
 
 # The ratchet's own moves.

@@ -61,7 +61,8 @@ def test_one_signal_ends_the_trial_cleanly_and_the_study_can_go_on(
     assert isinstance(end, Stopped)
     assert (end.stop.reason, end.stop.exit_code) == (number.name.lower(), code)
     assert no_job_of(project) == []
-    goes_on(project, open_gate)
+    if number == signal.SIGINT:
+        goes_on(project, open_gate)
 
 
 def test_two_interrupts_end_everything_at_once(make_project: Callable[..., Path], tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_a_stop_that_was_asked_for_comes_after_the_trial(make_project: Callable[
     study = study_of(project)
     assert study.stop is not None
     assert (study.stop.reason, study.row_count) == ("asked", 1)
-    goes_on(project, open_gate)
+    must_be_whole(project)
 
 
 def test_a_closed_terminal_leaves_the_study_running_to_its_end(

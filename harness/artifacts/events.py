@@ -118,7 +118,7 @@ class Committed(Record):
 
 
 class Launched(Record):
-    """A training job starts. Pid, start time and boot id name the process beyond reuse; `token` is the measurement's nonce."""
+    """A training job starts. Pid, start time and boot id name the process beyond reuse; `token` marks its processes."""
 
     kind: Literal["launched"] = "launched"
     trial: int

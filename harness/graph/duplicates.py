@@ -177,11 +177,8 @@ def _spelling(tree: ast.Module) -> Iterator[str]:
             yield f"{type(item.value).__name__} {hex(item.value) if isinstance(item.value, int) else repr(item.value)}"
         elif isinstance(item, ast.AST):
             yield f"{type(item).__name__}("
-            stack.append(CLOSE)
-            for name in reversed(item._fields):
-                value = getattr(item, name, None)
-                if value is not None and value != [] and name != "ctx":
-                    stack += (value, _Token(f"{name}="))
+            fields = [(getattr(item, name, None), _Token(f"{name}=")) for name in reversed(item._fields) if name != "ctx"]
+            stack += (CLOSE, *(part for field in fields if field[0] is not None and field[0] != [] for part in field))
         elif isinstance(item, list):
             stack += (_Token("]"), *reversed(item), _Token("["))
         else:

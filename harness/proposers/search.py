@@ -131,9 +131,13 @@ def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axi
             if old is not None and new is not None:
                 axes[one.axis].take(one, old, new)
             if one.status is Status.KEEP:
-                for name in axes.keys() - {one.axis}:
-                    axes[name].tried.clear()
+                _reopen(axes, one.axis)
     return axes
+
+
+def _reopen(axes: dict[str, Axis], kept: str) -> None:
+    for name in axes.keys() - {kept}:
+        axes[name].tried.clear()
 
 
 def _literal(node: ast.expr) -> Number | None:
