@@ -25,7 +25,9 @@ from harness.artifacts.trial_dir import StudyDir, studies
 from harness.errors import RatchetError, StudyUnknown
 
 Tag = click.option("--tag", help="The study's name. Default: the newest one.")
-Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder. Default: here.")
+Project = click.option(
+    "--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder. Default: here."
+)
 AsJson = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 
 

@@ -59,10 +59,7 @@ def must_be_whole(project: Path) -> None:
     for row in study.rows:
         files = {path.name for path in folder_of(project).trial(row.folder).path.iterdir()}
         assert {"train.py", "verdict.json"} <= files, (row.trial, files)
-    tree = {
-        line.split()[1]
-        for line in git(project, "for-each-ref", "refs/autoresearch", "--format=%(refname) %(objectname)").splitlines()
-    }
+    tree = {line.split()[1] for line in git(project, "for-each-ref", "refs/autoresearch", "--format=%(refname) %(objectname)").splitlines()}
     assert tree == {commit for commit in commits if commit}
     assert no_job_of(project) == []
 
@@ -72,9 +69,7 @@ def no_job_of(project: Path) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            if b"RATCHET_JOB=" in (path / "environ").read_bytes() and str((path / "cwd").readlink()).startswith(
-                str(project)
-            ):
+            if b"RATCHET_JOB=" in (path / "environ").read_bytes() and str((path / "cwd").readlink()).startswith(str(project)):
                 found.append(int(path.name))
         except OSError:
             continue
@@ -104,9 +99,7 @@ def crash_at(project: Path, point: str, edits: Path | None = None, trials: int |
         try:
             os.environ["RATCHET_CRASH_AT"] = point
             seen = keeping_the_table(project, tag)
-            run_study(project, edits, tag=tag, seen=seen) if edits else resume_study(
-                project, tag=tag, seen=seen, trials=trials
-            )
+            run_study(project, edits, tag=tag, seen=seen) if edits else resume_study(project, tag=tag, seen=seen, trials=trials)
             code = 0
         finally:
             os._exit(code)

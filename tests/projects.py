@@ -93,7 +93,9 @@ class ListProposer:
         else:
             files = {"train.py": with_constants(briefing.files["train.py"], **edit)}
         title = f"edit {briefing.number}"
-        return Proposal(id=briefing.number, parent=briefing.incumbent, title=title, axis="test", edit=title, files=files, proposer=self.name)
+        return Proposal(
+            id=briefing.number, parent=briefing.incumbent, title=title, axis="test", edit=title, files=files, proposer=self.name
+        )
 
 
 @dataclass
@@ -130,7 +132,13 @@ def ratchet(project: Path, *arguments: str, env: dict[str, str] | None = None, c
     """The command line in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments], cwd=project, env=environment, capture_output=True, text=True, check=check, timeout=100
+        [sys.executable, "-m", "harness", *arguments],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=check,
+        timeout=100,
     )
 
 

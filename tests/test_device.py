@@ -117,6 +117,7 @@ def test_a_lock_names_its_holder_and_is_given_back(tmp_path: Path) -> None:
     "text",
     ["", "[]", "{}", "not json", '{"pid": "x"}', json.dumps({"pid": os.getpid(), "started": 1.0, "boot": boot_id()}),
      json.dumps({"pid": os.getpid(), "started": started_at(os.getpid()), "boot": "another"})],
+    ids=["empty", "list", "object", "text", "no number", "another start", "another boot"],
 )  # fmt: skip
 def test_a_holder_that_is_gone_is_nobody(tmp_path: Path, text: str) -> None:
     (tmp_path / "lock").write_text(text)

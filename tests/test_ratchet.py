@@ -17,18 +17,7 @@ from hypothesis import strategies as st
 from harness.errors import BranchMoved, RepositoryUnfit, StudyExists, UserFault
 from harness.graph.ratchet import Ratchet
 from harness.trial import Status
-from tests.projects import (
-    Seen,
-    edits_file,
-    folder_of,
-    git,
-    keeping_the_table,
-    make_project,
-    run_study,
-    set_rules,
-    study_of,
-    with_constants,
-)
+from tests.projects import Seen, edits_file, folder_of, git, keeping_the_table, make_project, run_study, set_rules, study_of, with_constants
 
 FIXED = ("train.py", "prepare.py")
 ONE = "[keep]\nbaseline_readings = 1\n[stop]\ntrials = 1"
@@ -234,9 +223,7 @@ def test_hooks_signing_line_endings_and_identity_of_the_user_have_no_effect(
     commit = git(lean, "cat-file", "commit", "autoresearch/t")
     assert "gpgsig" not in commit
     assert "Ratchet" in commit
-    blob = subprocess.run(
-        ["git", "cat-file", "blob", "autoresearch/t:train.py"], cwd=lean, capture_output=True, check=True
-    ).stdout
+    blob = subprocess.run(["git", "cat-file", "blob", "autoresearch/t:train.py"], cwd=lean, capture_output=True, check=True).stdout
     assert b"\r" not in blob
     Ratchet(lean, "u", lean / "index").commit_working_files(FIXED, "line endings alone are no edit")
     assert git(lean, "log", "--format=%s", "main") == "base"
@@ -249,11 +236,7 @@ def test_git_variables_of_the_environment_have_no_effect(
     other = make_project()
     before = users_state(other)
     with monkeypatch.context() as patch:
-        for name, value in (
-            ("GIT_DIR", other / ".git"),
-            ("GIT_WORK_TREE", other),
-            ("GIT_INDEX_FILE", other / ".git" / "index"),
-        ):
+        for name, value in (("GIT_DIR", other / ".git"), ("GIT_WORK_TREE", other), ("GIT_INDEX_FILE", other / ".git" / "index")):
             patch.setenv(name, str(value))
         patch.setenv("GIT_OBJECT_DIRECTORY", str(tmp_path / "nowhere"))
         run_study(lean, edits_file(tmp_path, [{"VALUE": 1.1}]))
@@ -295,9 +278,7 @@ def test_a_project_below_the_top_of_a_larger_repository_works(tmp_path: Path) ->
     assert git(project, "diff", "--name-only", "main", "autoresearch/t") == "deep/project/train.py"
 
 
-def test_a_table_that_is_tracked_by_mistake_survives_every_reset(
-    make_project: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_table_that_is_tracked_by_mistake_survives_every_reset(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules="[keep]\nbaseline_readings = 1")
     (project / "results.tsv").write_text("commit\tval_bpb\tmemory_gb\tstatus\tdescription\n")
     git(project, "add", "-f", "results.tsv")
@@ -327,10 +308,7 @@ def test_a_proposal_that_reaches_beyond_its_file_or_changes_nothing_is_refused_u
         {"train.py": None},
     ]
     idle = [train, train + "\n\n# a comment\n", train.replace("VALUE = 1.2\n", "VALUE  =  1.20\n")]
-    entries = [
-        {"title": f"proposal {n}", "files": files}
-        for n, files in enumerate([*beyond, *({"train.py": text} for text in idle)])
-    ]
+    entries = [{"title": f"proposal {n}", "files": files} for n, files in enumerate([*beyond, *({"train.py": text} for text in idle)])]
     edits = tmp_path / "edits.json"
     edits.write_text(json.dumps(entries))
     before = users_state(project)
@@ -343,6 +321,15 @@ def test_a_proposal_that_reaches_beyond_its_file_or_changes_nothing_is_refused_u
     assert users_state(project) == before
     assert not (tmp_path / "escaped.py").exists()
     assert git(project, "rev-parse", "autoresearch/t") == git(project, "rev-parse", "HEAD")
+
+
+def test_the_stored_diff_is_one_that_git_applies(lean: Path, tmp_path: Path) -> None:
+    train = lean / "train.py"
+    train.write_text(train.read_text().replace("VALUE = 1.2\n", "# page \x0c break \u2028 and more\nVALUE = 1.2\n").rstrip("\n"))
+    git(lean, "commit", "-qam", "characters that only Python takes for line ends, and no last one")
+    run_study(lean, edits_file(tmp_path, [{"VALUE": 1.1}]))
+    git(lean, "apply", str(folder_of(lean).trial(study_of(lean).rows[1].folder).diff))
+    assert git(lean, "diff", "autoresearch/t", "--", "train.py") == ""
 
 
 # The ratchet's own moves.
@@ -434,11 +421,7 @@ def test_lock_files_of_a_killed_git_are_removed_and_nobody_elses(project: Path) 
         refs / "heads" / "autoresearch" / "t.lock",
         found._index.with_name("index.lock"),
     ]
-    foreign = [
-        refs / "heads" / "main.lock",
-        refs / "heads" / "autoresearch" / "u.lock",
-        project / ".git" / "index.lock",
-    ]
+    foreign = [refs / "heads" / "main.lock", refs / "heads" / "autoresearch" / "u.lock", project / ".git" / "index.lock"]
     for path in (*ours, *foreign):
         path.write_text("")
     assert sorted(found.clear_stale_locks()) == sorted(ours)

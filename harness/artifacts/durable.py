@@ -7,6 +7,7 @@ A failed fsync leaves the pages in an unknown state, so the caller must treat th
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -15,11 +16,26 @@ from pathlib import Path
 
 from harness.errors import StorageFault
 
+DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+
 
 def crash_point(name: str) -> None:
     """Die here, as by a power cut, when the environment asks for it."""
     if os.environ.get("RATCHET_CRASH_AT") == name:
         os._exit(137)
+
+
+@contextmanager
+def disk_faults() -> Iterator[None]:
+    """What the disk refuses in the middle of other work is a `StorageFault` too, not a bug of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK:
+            raise
+        raise StorageFault(
+            f"{error.filename or 'a file'}: {error.strerror}; free some space or mend the disk, then `ratchet resume`"
+        ) from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -130,9 +131,8 @@ class Night:
     def _decide(self, row: TrialRow, readings: Sequence[Reading]) -> Verdict:
         rules, sigma = self.steering.rules, self._noise()
         if row.interruptions > rules.crash.reruns_after_interruption:
-            verdict = Verdict(
-                status=Status.INTERRUPTED, reason="infrastructure", detail=f"interrupted {row.interruptions} times", rule=rules.keep.rule, next_bar=self.study.bar
-            )
+            why = f"interrupted {row.interruptions} times"
+            verdict = Verdict(status=Status.INTERRUPTED, reason="infrastructure", detail=why, rule=rules.keep.rule, next_bar=self.study.bar)
         elif row.trial == 0:
             verdict = judge.judge_baseline(rules, readings, sigma)
         else:
@@ -171,7 +171,9 @@ class Night:
         if not judge.remeasure_due(self.steering.rules, bar, len(group)):
             return False
         files = self._texts(incumbent.commit or "")
-        reading = self.bench.take(incumbent.model_copy(update={"readings": ()}), max(1, len(group)), files, self.steering.rules, self._cpu_cap())
+        reading = self.bench.take(
+            incumbent.model_copy(update={"readings": ()}), max(1, len(group)), files, self.steering.rules, self._cpu_cap()
+        )
         if reading is None:
             return True
         unselected = self.study.rereadings.get(incumbent.trial, [])[0 if incumbent.trial == 0 else 1 :]
@@ -232,8 +234,9 @@ def _diff(before: dict[str, str], after: dict[str, str]) -> str:
     """A unified diff that `git apply` takes."""
     parts = []
     for name, text in after.items():
-        old, new = before.get(name, "").splitlines(keepends=True), text.splitlines(keepends=True)
-        parts += [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")]
+        old, new = (io.StringIO(side).readlines() for side in (before.get(name, ""), text))
+        lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+        parts += [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
     return "".join(parts)
 
 

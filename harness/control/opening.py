@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import subprocess
@@ -30,16 +29,7 @@ from harness.control.night import Night
 from harness.control.readings import Bench
 from harness.control.recorder import Observer, Recorder
 from harness.control.steering import Steering, stored_rules
-from harness.errors import (
-    DataMissing,
-    InfrastructureFault,
-    ProposalRefused,
-    RatchetError,
-    StorageFault,
-    StudyExists,
-    StudyUnknown,
-    UserFault,
-)
+from harness.errors import DataMissing, InfrastructureFault, ProposalRefused, RatchetError, StudyExists, StudyUnknown, UserFault
 from harness.evaluation import guard
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
@@ -52,8 +42,6 @@ from harness.graph.ratchet import Ratchet
 from harness.proposers import registry
 from harness.rules import Rules, load
 from harness.trial import DataFacts, Stop
-
-DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 
 
 @dataclass(frozen=True)
@@ -116,7 +104,9 @@ def start(wishes: Wishes, company: Company) -> Stop:
             return _run(recorder, ratchet, rules, device, company)
 
 
-def resume(project: Path, tag: str, company: Company, trials: int | None = None, hours: float | None = None, deadline: str | None = None) -> Stop:
+def resume(
+    project: Path, tag: str, company: Company, trials: int | None = None, hours: float | None = None, deadline: str | None = None
+) -> Stop:
     """Go on where the journal ends, whatever ended it."""
     folder = StudyDir(project.resolve(), tag)
     if not folder.journal.exists():
@@ -145,7 +135,9 @@ def resume(project: Path, tag: str, company: Company, trials: int | None = None,
 def _must_be_new(folder: StudyDir) -> None:
     """A journal without a whole first event is what a killed start leaves: no study yet."""
     if folder.journal.exists() and fold.replay(folder.journal)[0].started is not None:
-        raise StudyExists(f"a study {folder.tag!r} exists in {folder.path}; `ratchet resume --tag {folder.tag}` goes on, or choose another --tag")
+        raise StudyExists(
+            f"a study {folder.tag!r} exists in {folder.path}; `ratchet resume --tag {folder.tag}` goes on, or choose another --tag"
+        )
 
 
 @contextmanager
@@ -161,17 +153,6 @@ def _all_or_nothing(folder: StudyDir, ratchet: Ratchet, head: str) -> Iterator[N
             with suppress(OSError):
                 folder.path.parent.rmdir()
         raise
-
-
-@contextmanager
-def _disk_faults() -> Iterator[None]:
-    """What the disk refuses in the middle of a night is a `StorageFault`, not a bug of ours."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK:
-            raise
-        raise StorageFault(f"{error.filename or 'a file'}: {error.strerror}; free some space or mend the disk, then `ratchet resume`") from error
 
 
 def _examine(ratchet: Ratchet, head: str, rules: Rules) -> None:
@@ -210,7 +191,7 @@ def _run(recorder: Recorder, ratchet: Ratchet, rules: Rules, device: Device, com
     desk = Desk(recorder, ratchet, registry.make(started.proposer, started.proposer_options))
     night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)
-    with _disk_faults():
+    with durable.disk_faults():
         try:
             stop = run_study(night)
         except InfrastructureFault as fault:

@@ -44,14 +44,18 @@ def check(folder: StudyDir) -> list[Finding]:
 def _journal(folder: StudyDir, end: Position) -> Finding:
     tail = journal.torn_tail(folder.journal, end)
     if tail is not None:
-        return Finding(what="journal", ok=False, detail=f"{end.seq} good events, then a torn last line; `ratchet resume` saves it aside and goes on")
+        return Finding(
+            what="journal", ok=False, detail=f"{end.seq} good events, then a torn last line; `ratchet resume` saves it aside and goes on"
+        )
     return Finding(what="journal", ok=True, detail=f"{end.seq} events, every checksum and link holds")
 
 
 def _snapshot(study: Study, folder: StudyDir) -> Finding:
     quick = snapshots.load(folder.journal, folder.snapshot)
     same = quick == study and quick.rows == study.rows
-    return Finding(what="snapshot", ok=same, detail="equal to a full replay" if same else f"differs from a full replay; delete {folder.snapshot}")
+    return Finding(
+        what="snapshot", ok=same, detail="equal to a full replay" if same else f"differs from a full replay; delete {folder.snapshot}"
+    )
 
 
 def _commits(study: Study, ratchet: Ratchet) -> Finding:
@@ -60,14 +64,20 @@ def _commits(study: Study, ratchet: Ratchet) -> Finding:
     lost = ratchet.missing([row.commit for row in rows if row.commit])
     wrong = [row.trial for row in rows if refs.get(row.ref or "") != row.commit]
     if lost or wrong:
-        return Finding(what="commits", ok=False, detail=f"unreadable: {lost or 'none'}; trials whose ref is missing or elsewhere: {wrong or 'none'}")
+        return Finding(
+            what="commits", ok=False, detail=f"unreadable: {lost or 'none'}; trials whose ref is missing or elsewhere: {wrong or 'none'}"
+        )
     return Finding(what="commits", ok=True, detail=f"{len(rows)} trials, each under its ref")
 
 
 def _branch(study: Study, ratchet: Ratchet) -> Finding:
     tip = ratchet.resolve(ratchet.branch_ref)
     allowed = recovery.allowed_tips(study)
-    return Finding(what="branch", ok=tip in allowed, detail=f"{ratchet.branch} is at {tip}" + ("" if tip in allowed else f", expected {' or '.join(allowed)}"))
+    return Finding(
+        what="branch",
+        ok=tip in allowed,
+        detail=f"{ratchet.branch} is at {tip}" + ("" if tip in allowed else f", expected {' or '.join(allowed)}"),
+    )
 
 
 def _bytes(study: Study, ratchet: Ratchet) -> Finding:
@@ -94,4 +104,8 @@ def _checkpoints(study: Study, folder: StudyDir) -> Finding:
 def _prepare(study: Study, folder: StudyDir) -> Finding:
     expected = study.started.prepare_sha256 if study.started else ""
     found = provenance.sha256(folder.prepare) if folder.prepare.exists() else "missing"
-    return Finding(what="prepare.py", ok=found == expected, detail="the pristine copy" if found == expected else f"is {found[:12]}, was {expected[:12]}")
+    return Finding(
+        what="prepare.py",
+        ok=found == expected,
+        detail="the pristine copy" if found == expected else f"is {found[:12]}, was {expected[:12]}",
+    )

@@ -75,7 +75,9 @@ def find(wanted: str) -> Device:
         return Cpu()
     gpu = _gpu()
     if gpu is None and wanted == "cuda":
-        raise InfrastructureFault("the rules ask for a CUDA device and the driver shows none; check `nvidia-smi`, or set [run] device = 'cpu'")
+        raise InfrastructureFault(
+            "the rules ask for a CUDA device and the driver shows none; check `nvidia-smi`, or set [run] device = 'cpu'"
+        )
     return gpu or Cpu()
 
 

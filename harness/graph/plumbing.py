@@ -24,7 +24,9 @@ CONFIG = {
     "safe.directory": "*",
 }
 USERS_CHOICE = ("core.autocrlf",)
-IDENTITY = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "Ratchet"), ("EMAIL", "ratchet@localhost"))}
+IDENTITY = {
+    f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "Ratchet"), ("EMAIL", "ratchet@localhost"))
+}
 
 
 def without_git_variables(keep: str = "") -> dict[str, str]:
@@ -89,7 +91,9 @@ def trusts(project: Path) -> tuple[bool, str]:
 
 
 def _said(command: list[str], environment: dict[str, str]) -> tuple[bool, str]:
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, start_new_session=True)
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, start_new_session=True
+    )
     said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip() and not line.startswith("hint:")]
     return done.returncode == 0, said[0].strip() if said else f"exit code {done.returncode}"
 

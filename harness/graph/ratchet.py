@@ -81,7 +81,9 @@ class Ratchet:
         near = self._git.text("for-each-ref", "--format=%(refname:short)", "refs/heads/autoresearch", f"{self.branch_ref}/").splitlines()
         blocking = [name for name in near if name == "autoresearch" or name.startswith(f"{self.branch}/")]
         if blocking:
-            raise RepositoryUnfit(f"the branch {blocking[0]} is in the way of {self.branch}; rename it with `git branch -m {blocking[0]} NEW`")
+            raise RepositoryUnfit(
+                f"the branch {blocking[0]} is in the way of {self.branch}; rename it with `git branch -m {blocking[0]} NEW`"
+            )
         if self.refs():
             raise StudyExists(f"trials of this tag exist under {self.trial_refs}; choose another --tag")
 
