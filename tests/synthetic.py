@@ -13,32 +13,10 @@ from datetime import datetime
 
 from harness.artifacts import events as ev
 from harness.artifacts.trial_dir import slug
-from harness.trial import (
-    Bar,
-    BudgetLeft,
-    Change,
-    DataFacts,
-    Environment,
-    JobEnd,
-    JobOutcome,
-    Measurement,
-    Noise,
-    Status,
-    Verdict,
-)
+from harness.trial import Bar, BudgetLeft, Change, DataFacts, Environment, JobEnd, JobOutcome, Measurement, Noise, Status, Verdict
 
 SIGMA = 0.0027
-KNOBS = (
-    "MATRIX_LR",
-    "EMBEDDING_LR",
-    "WEIGHT_DECAY",
-    "WARMDOWN_RATIO",
-    "DEPTH",
-    "ADAM_BETA1",
-    "SOFTCAP",
-    "ROPE_BASE",
-    "BATCH_TOKENS",
-)
+KNOBS = ("MATRIX_LR", "EMBEDDING_LR", "WEIGHT_DECAY", "WARMDOWN_RATIO", "DEPTH", "ADAM_BETA1", "SOFTCAP", "ROPE_BASE", "BATCH_TOKENS")
 FAILURES = ((JobEnd.CRASH, Status.CRASH, "exit_code", "RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
             (JobEnd.TIMEOUT, Status.TIMEOUT, "compute_cap", "stopped at 1.25 times the slowest baseline"),
             (JobEnd.OOM, Status.OOM, "memory_limit", "killed at 4096 MiB"))  # fmt: skip
@@ -59,9 +37,7 @@ class Night:
     metric: str = "val_bpb"
     direction: str = "lower"
     sigma: float = SIGMA
-    limits: dict[str, str | int | float | None] = field(
-        default_factory=lambda: {"trials": 100, "hours": 8.0, "deadline": None}
-    )
+    limits: dict[str, str | int | float | None] = field(default_factory=lambda: {"trials": 100, "hours": 8.0, "deadline": None})
     proposer: str = "search"
     job_seconds: float = 41.0
 
@@ -106,9 +82,7 @@ class Night:
     def refuse(self, reason: str = "duplicate", earlier: int | None = 1) -> Iterator[ev.Event]:
         """A proposal that the guard does not admit."""
         yield self.propose("MATRIX_LR 0.04 → 0.04", "MATRIX_LR", "MATRIX_LR 0.04 → 0.04")
-        yield ev.Refused(
-            proposal=self.proposal, reason=reason, detail="the same program was already measured", earlier=earlier
-        )
+        yield ev.Refused(proposal=self.proposal, reason=reason, detail="the same program was already measured", earlier=earlier)
 
     def candidate(self, effect: float | None = None, title: str = "", failure: int | None = None) -> Iterator[ev.Event]:
         """One whole trial; `effect` is its true change (positive is better), `failure` an index of `FAILURES`."""
@@ -145,9 +119,7 @@ class Night:
         end, status, reason, detail = FAILURES[which]
         yield self.committed()
         yield self.launch(0)
-        yield ev.Trained(
-            trial=self.trial, replicate=0, outcome=JobOutcome(end=end, reason=reason, detail=detail, train_seconds=9.5)
-        )
+        yield ev.Trained(trial=self.trial, replicate=0, outcome=JobOutcome(end=end, reason=reason, detail=detail, train_seconds=9.5))
         yield ev.Scored(trial=self.trial, replicate=0)
         yield from self.decide(Verdict(status=status, reason=reason, detail=detail, rule="debiased"))
 
@@ -161,12 +133,7 @@ class Night:
         """A trial begins."""
         self.trial += 1
         lines = self.random.randrange(1, 4) if proposal else 0
-        change = Change(
-            added_lines=lines,
-            removed_lines=min(lines, 1),
-            file_sha256=sha(f"f{self.trial}"),
-            ast_sha256=sha(f"a{self.trial}"),
-        )
+        change = Change(added_lines=lines, removed_lines=min(lines, 1), file_sha256=sha(f"f{self.trial}"), ast_sha256=sha(f"a{self.trial}"))
         return ev.Begun(trial=self.trial, proposal=proposal, parent=self.tip, change=change, title=title, axis=axis, edit=edit,
                         proposer=self.proposer if proposal else "baseline", folder=f"{self.trial:04d}-{slug(title)}")  # fmt: skip
 
@@ -202,13 +169,9 @@ class Night:
     def decide(self, verdict: Verdict, moved: bool = False) -> Iterator[ev.Event]:
         """Verdict and settlement; the tip moves on a keep."""
         limit = self.limits.get("trials")
-        left = BudgetLeft(
-            trials=int(limit) - self.trial if limit else None, seconds=max(0.0, 28_800 - self.trial * 50.0), crashes=5
-        )
+        left = BudgetLeft(trials=int(limit) - self.trial if limit else None, seconds=max(0.0, 28_800 - self.trial * 50.0), crashes=5)
         noise = Noise(sigma=self.sigma, prior_sigma=self.sigma, prior_weight=1.0, degrees=2)
-        yield ev.Decided(
-            trial=self.trial, verdict=verdict, previous=self.tip, noise=noise, budget_left=left, rules_digest=DIGEST
-        )
+        yield ev.Decided(trial=self.trial, verdict=verdict, previous=self.tip, noise=noise, budget_left=left, rules_digest=DIGEST)
         self.tip = self.commit if moved else self.tip
         yield ev.Settled(trial=self.trial)
 

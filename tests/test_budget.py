@@ -20,9 +20,7 @@ from tests import study_factory as make
 NOW = datetime(2026, 3, 8, 22, 0, tzinfo=timezone.utc)
 
 
-def rules(
-    stop: dict[str, Any] | None = None, direction: str = "lower", crashes: int = 5, refused: int = 50, machine: int = 3
-) -> Rules:
+def rules(stop: dict[str, Any] | None = None, direction: str = "lower", crashes: int = 5, refused: int = 50, machine: int = 3) -> Rules:
     return Rules(
         stop=StopAt.model_validate(stop or {"trials": 100}),
         metric=Metric.model_validate({"direction": direction}),
@@ -96,9 +94,7 @@ def test_crashes_that_a_measured_trial_followed_do_not_stop_the_night() -> None:
     ("lower", 0.1, 1.4402, True), ("lower", 0.1, 1.44, False), ("lower", -0.1, 1.5, False), ("lower", -0.1, 1.55, True),
     ("higher", 0.1, 1.64, True), ("higher", 0.1, 1.6402, False), ("higher", -0.1, 1.6, False), ("higher", -0.1, 1.5, True),
 ])  # fmt: skip
-def test_the_target_is_met_by_the_incumbent_and_in_the_metrics_direction(
-    direction: str, effect: float, target: float, met: bool
-) -> None:
+def test_the_target_is_met_by_the_incumbent_and_in_the_metrics_direction(direction: str, effect: float, target: float, met: bool) -> None:
     study = night(effect, direction=direction)
     stop = asked(study, Limits(trials=9), rules({"trials": 9, "target": target}, direction))
     assert (stop is not None and stop.reason == "target") is met
@@ -185,9 +181,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("month", "day", "hours"), [(3, 28, 8.0), (10, 24, 10.0), (6, 1, 9.0)])
-def test_the_clock_on_the_wall_counts_in_the_night_it_is_put_forward_or_back(
-    berlin: None, month: int, day: int, hours: float
-) -> None:
+def test_the_clock_on_the_wall_counts_in_the_night_it_is_put_forward_or_back(berlin: None, month: int, day: int, hours: float) -> None:
     assert os.environ["TZ"].startswith("CET")
     evening = datetime(2026, month, day, 22, 0).astimezone()
     found = budget.limits(rules(), evening, None, None, "07:00").deadline

@@ -24,15 +24,7 @@ def rules(rule: str) -> Rules:
 
 def reading(value: float) -> Reading:
     measured = Measurement(
-        token="",
-        value=LEVEL + value,
-        nats=1,
-        bytes=1,
-        tokens=1,
-        windows=1,
-        data_sha256="",
-        checkpoint_sha256="",
-        seconds=1,
+        token="", value=LEVEL + value, nats=1, bytes=1, tokens=1, windows=1, data_sha256="", checkpoint_sha256="", seconds=1
     )
     return Reading(trial=1, replicate=0, seed=0, outcome=JobOutcome(end=JobEnd.OK), measurement=measured)
 

@@ -29,9 +29,7 @@ def ends() -> Iterator[Pair]:
 
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3),
-    max_leaves=5,
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=3), max_leaves=5
 )
 messages = st.lists(st.tuples(st.text(max_size=10), values), max_size=8)
 

@@ -8,17 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts.events import (
-    BarMoved,
-    Event,
-    Interrupted,
-    Launched,
-    Resumed,
-    RulesChanged,
-    Scored,
-    Trained,
-    Warned,
-)
+from harness.artifacts.events import BarMoved, Event, Interrupted, Launched, Resumed, RulesChanged, Scored, Trained, Warned
 from harness.artifacts.study import Study
 from harness.trial import Bar, JobEnd, JobOutcome
 from harness.views.console import Console
@@ -93,13 +83,7 @@ def test_the_rest_of_the_events_worth_a_line() -> None:
 
 def test_foreign_text_cannot_steer_the_terminal() -> None:
     night = make.Night()
-    lines = said(
-        [
-            *opening(night),
-            *night.candidate(title="\x1b[2J\x1b]0;pwned\x07 a\nb\u202e"),
-            Warned(code="x", message="\x1b[31m\r\nz"),
-        ]
-    )
+    lines = said([*opening(night), *night.candidate(title="\x1b[2J\x1b]0;pwned\x07 a\nb\u202e"), Warned(code="x", message="\x1b[31m\r\nz")])
     assert all(line.isprintable() for line in lines)
     assert " a b " in lines[-2]
 
@@ -119,9 +103,7 @@ class Broken(io.StringIO):
         return super().write(text)
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(5, "Input/output error"), BrokenPipeError(), ValueError("I/O operation on closed file")]
-)
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), BrokenPipeError(), ValueError("I/O operation on closed file")])
 def test_a_terminal_that_goes_away_stops_the_printing_and_nothing_else(tmp_path: Path, error: Exception) -> None:
     stream, log = Broken(3, error), tmp_path / "console.log"
     console = Console(stream, log)

@@ -51,8 +51,7 @@ class FakeNvml:
 
 
 @pytest.mark.parametrize(
-    ("name", "sigma", "readings"),
-    [("NVIDIA H200", 3e-4, 2), (b"NVIDIA A100-SXM4-80GB", 3e-4, 2), ("NVIDIA GeForce RTX 2060", 1.5e-3, 3)],
+    ("name", "sigma", "readings"), [("NVIDIA H200", 3e-4, 2), (b"NVIDIA A100-SXM4-80GB", 3e-4, 2), ("NVIDIA GeForce RTX 2060", 1.5e-3, 3)]
 )
 def test_a_gpu_is_named_as_the_noise_priors_know_it(name: str | bytes, sigma: float, readings: int) -> None:
     nvml = FakeNvml(name)

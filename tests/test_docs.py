@@ -26,11 +26,7 @@ def table(section: str) -> dict[str, list[str]]:
     """The rows of a section's table by key: unit, default, meaning, example."""
     found = re.search(rf"^### `\[{section}\]`.*?(?=^##)", PAGE, re.MULTILINE | re.DOTALL)
     assert found, f"docs/program.md has no heading for [{section}]"
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in found.group().splitlines()
-        if line.startswith("| `")
-    ]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.group().splitlines() if line.startswith("| `")]
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
@@ -56,9 +52,7 @@ def test_a_keys_default_and_example_are_those_of_the_code(section: str, key: str
     assert value(default) == (list(code) if isinstance(code, tuple) else code)
     assert unit and len(meaning) > 10
     lines = (
-        {"trials": "trials = 1"} | {key: f"{key} = {example.strip('`')}"}
-        if section == "stop"
-        else {key: f"{key} = {example.strip('`')}"}
+        {"trials": "trials = 1"} | {key: f"{key} = {example.strip('`')}"} if section == "stop" else {key: f"{key} = {example.strip('`')}"}
     )
     stop = "" if section == "stop" else "[stop]\ntrials = 1\n"
     extra = 'clock = "wall"\n' if key == "amount" else ""
@@ -87,17 +81,8 @@ def test_every_key_that_cannot_change_is_named() -> None:
 
 def test_every_exit_code_is_there() -> None:
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
-    leaves = [
-        error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.RatchetError)
-    ]
-    used = {error.exit_code for error in leaves} | {
-        budget.DONE,
-        budget.RULE,
-        budget.NO_RESULT,
-        budget.INFRASTRUCTURE,
-        130,
-        143,
-    }
+    leaves = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.RatchetError)]
+    used = {error.exit_code for error in leaves} | {budget.DONE, budget.RULE, budget.NO_RESULT, budget.INFRASTRUCTURE, 130, 143}
     assert documented == used
     said = re.search(r"Exit codes:(.*?)\"\"\"|Exit codes:(.*)", cli.__doc__ or "", re.DOTALL)
     assert said

@@ -48,22 +48,13 @@ def test_spelling_and_seeds_do_not_make_a_new_idea(old: str, new: str) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("3e-4", "3.1e-4"),
-        ("width * 4", "width * 3"),
-        ("RATE", "RATES"),
-        ("* 4", "* 4.0"),
-        ("torch.nn", "torch.nm"),
-        ("3e-4", "'3e-4'"),
-    ],
+    [("3e-4", "3.1e-4"), ("width * 4", "width * 3"), ("RATE", "RATES"), ("* 4", "* 4.0"), ("torch.nn", "torch.nm"), ("3e-4", "'3e-4'")],
 )
 def test_a_change_of_the_program_is_a_new_idea(old: str, new: str) -> None:
     assert fingerprint(TEXT.replace(old, new)) != fingerprint(TEXT)
 
 
-@pytest.mark.parametrize(
-    "call", ["torch.manual_seed", "torch.cuda.manual_seed_all", "random.seed", "np.random.default_rng", "Random"]
-)
+@pytest.mark.parametrize("call", ["torch.manual_seed", "torch.cuda.manual_seed_all", "random.seed", "np.random.default_rng", "Random"])
 def test_integers_given_to_seeding_calls_do_not_count(call: str) -> None:
     assert fingerprint(f"{call}(1 + setup.seed)\n") == fingerprint(f"{call}(2 + setup.seed)\n")
     assert fingerprint(f"{call}(1)\n") == fingerprint(f"{call}(-3)\n")
@@ -82,15 +73,7 @@ def test_seeds_count_when_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("SEED", True),
-        ("seed", True),
-        ("DATA_SEED", True),
-        ("seed_2", True),
-        ("SEED2", True),
-        ("SEEDLING", False),
-        ("SPEED", False),
-    ],
+    [("SEED", True), ("seed", True), ("DATA_SEED", True), ("seed_2", True), ("SEED2", True), ("SEEDLING", False), ("SPEED", False)],
 )
 def test_a_seed_is_known_by_a_whole_word(name: str, said: bool) -> None:
     assert is_seed(name) is said
@@ -107,8 +90,7 @@ def test_names_and_texts_with_the_same_letters_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["def f(:\n", "x = 1\x00\n", "return 1\n", "x = '\ud800'\n", "(" * 5000, "-" * 200_000 + "1", "x = " + "9" * 5000],
+    "text", ["def f(:\n", "x = 1\x00\n", "return 1\n", "x = '\ud800'\n", "(" * 5000, "-" * 200_000 + "1", "x = " + "9" * 5000]
 )
 def test_what_does_not_parse_has_a_fingerprint_of_its_bytes(text: str) -> None:
     assert fingerprint(text) == hashlib.sha256(b"unparsed\0" + text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -42,11 +42,7 @@ def finished(job: JobSpec, checkpoint: str = '{"value": 1.25}') -> JobOutcome:
 
 
 def measure(
-    job: JobSpec,
-    outcome: JobOutcome,
-    chosen: Rules | None = None,
-    clock: Clock | None = None,
-    interrupted: Callable[[], str] = str,
+    job: JobSpec, outcome: JobOutcome, chosen: Rules | None = None, clock: Clock | None = None, interrupted: Callable[[], str] = str
 ) -> Measurement | EvaluationFault:
     adopt_orphans()
     data = DataFacts(profile="cpu", metric="val_bpb", data_sha256="d" * 64, train=str(job.train_data))
@@ -66,12 +62,7 @@ def test_a_measurement_is_bound_to_data_and_checkpoint_and_is_stored_whole(tmp_p
     assert (found.value, found.data_sha256, found.checkpoint_sha256) == (1.25, "d" * 64, outcome.checkpoint_sha256)
     assert len(found.documents) == 1
     assert Measurement.model_validate_json(job.folder.measurement.read_bytes()) == found
-    assert sorted(p.name for p in job.folder.path.iterdir()) == [
-        "checkpoint.safetensors",
-        "evaluate.log",
-        "measurement.json",
-        "train.log",
-    ]
+    assert sorted(p.name for p in job.folder.path.iterdir()) == ["checkpoint.safetensors", "evaluate.log", "measurement.json", "train.log"]
     assert survivors(job.marker) == []
 
 
@@ -102,9 +93,7 @@ def test_each_attempt_has_a_token_of_its_own(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_record_that_is_not_exactly_a_measurement_of_this_trial_gives_no_value(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_a_record_that_is_not_exactly_a_measurement_of_this_trial_gives_no_value(tmp_path: Path, old: str, new: str, said: str) -> None:
     job = spec(tmp_path, stub(), prepare=trusted(old, new))
     found = fault(measure(job, finished(job)))
     assert (found.reason, found.candidate_to_blame) == ("metric_error", False)
@@ -156,9 +145,7 @@ def test_a_scorer_that_dies_is_tried_once_more_from_the_same_checkpoint(tmp_path
 def test_a_scorer_that_dies_once_is_measured_by_the_second_attempt(tmp_path: Path) -> None:
     job = spec(
         tmp_path,
-        loading(
-            f"p = {str(tmp_path / 'once')!r}; first = not os.path.exists(p); open(p, 'w').close(); sys.exit(1) if first else None"
-        ),
+        loading(f"p = {str(tmp_path / 'once')!r}; first = not os.path.exists(p); open(p, 'w').close(); sys.exit(1) if first else None"),
     )
     found = measure(job, finished(job))
     assert isinstance(found, Measurement)
@@ -188,9 +175,7 @@ def test_a_model_that_cannot_be_loaded_is_the_candidates_fault_and_not_tried_aga
     ],
 )
 def test_a_trusted_side_that_breaks_the_contract_gives_no_value(tmp_path: Path, body: str, said: str) -> None:
-    job = spec(
-        tmp_path, stub(), prepare=trusted("    scorer.send(end={})\n", f"    scorer.send(end={{}})\n    {body}\n")
-    )
+    job = spec(tmp_path, stub(), prepare=trusted("    scorer.send(end={})\n", f"    scorer.send(end={{}})\n    {body}\n"))
     found = fault(measure(job, finished(job)))
     assert (found.reason, found.candidate_to_blame) == ("evaluation", False)
     assert said in found.detail
@@ -198,9 +183,7 @@ def test_a_trusted_side_that_breaks_the_contract_gives_no_value(tmp_path: Path, 
 
 def test_a_record_sent_with_the_last_breath_counts(tmp_path: Path) -> None:
     job = spec(
-        tmp_path,
-        loading("pass"),
-        prepare=trusted('{"nats": value, "bytes": 1}]})', '{"nats": value, "bytes": 1}]})\n    os._exit(0)'),
+        tmp_path, loading("pass"), prepare=trusted('{"nats": value, "bytes": 1}]})', '{"nats": value, "bytes": 1}]})\n    os._exit(0)')
     )
 
     def busy_elsewhere() -> str:
@@ -211,14 +194,10 @@ def test_a_record_sent_with_the_last_breath_counts(tmp_path: Path) -> None:
     assert attempts(job) == 1
 
 
-def test_the_scorer_sees_neither_the_data_nor_the_trusted_folder_nor_a_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_scorer_sees_neither_the_data_nor_the_trusted_folder_nor_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-marker")
     monkeypatch.setenv("RATCHET_DATA", "/somewhere")
-    job = spec(
-        tmp_path, loading("os.write(1, repr(dict(os.environ)).encode() + repr(sorted(os.listdir('.'))).encode())")
-    )
+    job = spec(tmp_path, loading("os.write(1, repr(dict(os.environ)).encode() + repr(sorted(os.listdir('.'))).encode())"))
     assert isinstance(measure(job, finished(job)), Measurement)
     log = job.folder.evaluate_log.read_text()
     assert "['.scratch', 'prepare.py', 'train.py']" in log
@@ -253,15 +232,9 @@ def test_an_interrupted_evaluation_leaves_no_score_and_is_taken_up_without_train
     make_project: Callable[..., Path], tmp_path: Path
 ) -> None:
     project, stop = make_project(rules=ONE_READING), _Stoppable()
-    seen = Seen(
-        on_event=lambda entry, study: setattr(
-            stop, "said", "SIGINT" if entry.event.kind == "trained" and study.rows else ""
-        )
-    )
+    seen = Seen(on_event=lambda entry, study: setattr(stop, "said", "SIGINT" if entry.event.kind == "trained" and study.rows else ""))
     edits = edits_file(tmp_path, [{"VALUE": 1.1}])
-    wishes = Wishes(
-        project=project, tag="t", program=project / "program.md", proposer="scripted", options={"edits": str(edits)}
-    )
+    wishes = Wishes(project=project, tag="t", program=project / "program.md", proposer="scripted", options={"edits": str(edits)})
     assert start(wishes, Company(observe=seen.observe, on_point=seen.points.append, interrupts=stop)).exit_code == 130
     assert seen.kinds()[-3:] == ["launched", "trained", "stopped"]
     again = Seen()
@@ -275,9 +248,7 @@ def _shorten(project: Path, phase: str) -> None:
     set_rules(project, f"[trial]\n{phase}_seconds = 1")
 
 
-def test_a_hanging_evaluation_costs_one_training_and_keeps_what_it_left(
-    make_project: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_hanging_evaluation_costs_one_training_and_keeps_what_it_left(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=ONE_READING)
     seen = Seen(on_event=lambda entry, study: _shorten(project, "evaluate") if study.row_count == 1 else None)
     run_study(project, edits_file(tmp_path, [{"MODE": "evaluation_hangs", "VALUE": 0.9}]), seen=seen)
@@ -301,9 +272,7 @@ def test_a_record_of_an_earlier_trial_is_never_read(make_project: Callable[..., 
             path = folder_of(project).trial(study.rows[1].folder).reading(0).measurement
             stale.update(path=path, text=path.read_bytes(), time=path.stat().st_mtime_ns)
 
-    run_study(
-        project, edits_file(tmp_path, [{"VALUE": 1.1}, {"MODE": "slow", "VALUE": 0.9}]), seen=Seen(on_event=remember)
-    )
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}, {"MODE": "slow", "VALUE": 0.9}]), seen=Seen(on_event=remember))
     rows = study_of(project).rows
     assert [row.status for row in rows] == [Status.KEEP, Status.KEEP, Status.TIMEOUT]
     assert rows[2].value is None

@@ -48,9 +48,7 @@ def depth(node: ast.AST) -> int:
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, Function):
                 continue
-            chained = (
-                field == "orelse" and isinstance(node, ast.If) and isinstance(child, ast.If) and len(node.orelse) == 1
-            )
+            chained = field == "orelse" and isinstance(node, ast.If) and isinstance(child, ast.If) and len(node.orelse) == 1
             deepest = max(deepest, depth(child) + (isinstance(child, BLOCKS) and not chained))
     return deepest
 
@@ -83,9 +81,7 @@ def test_a_handler_names_what_it_catches(path: Path) -> None:
             caught = ast.unparse(node.type) if node.type else ""
             again = any(isinstance(inner, ast.Raise) and inner.exc is None for inner in node.body)
             assert caught, f"{name(path)}:{node.lineno} catches everything"
-            assert caught != "Exception" and (caught != "BaseException" or again), (
-                f"{name(path)}:{node.lineno} catches {caught}"
-            )
+            assert caught != "Exception" and (caught != "BaseException" or again), f"{name(path)}:{node.lineno} catches {caught}"
 
 
 def test_nothing_is_mocked() -> None:

@@ -13,8 +13,7 @@ from tests.projects import ROOT
 
 HEAVY = ("torch", "numpy", "anthropic", "matplotlib", "optuna")
 MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for path in (ROOT / "harness").rglob("*.py")
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in (ROOT / "harness").rglob("*.py")
 )
 WITH_GIT = ("harness.cli", "harness.graph.ratchet", "harness.control")
 PROBE = """
@@ -38,11 +37,7 @@ def imported(*modules: str) -> dict[str, set[str]]:
     """What importing each module brings in beyond pydantic, psutil and tomli, each in a fork of a fresh interpreter that knows the nouns."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROBE, *modules],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
+        [sys.executable, "-W", "error", "-c", PROBE, *modules], capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -59,19 +54,9 @@ def test_no_module_imports_what_takes_seconds(everything: dict[str, set[str]]) -
 
 
 @pytest.mark.parametrize(
-    "layer",
-    [
-        "harness.errors",
-        "harness.trial",
-        "harness.rules",
-        "harness.artifacts",
-        "harness.execution",
-        "harness.evaluation",
-    ],
+    "layer", ["harness.errors", "harness.trial", "harness.rules", "harness.artifacts", "harness.execution", "harness.evaluation"]
 )
-def test_the_lower_planes_know_neither_git_nor_pictures_nor_the_driver(
-    everything: dict[str, set[str]], layer: str
-) -> None:
+def test_the_lower_planes_know_neither_git_nor_pictures_nor_the_driver(everything: dict[str, set[str]], layer: str) -> None:
     for name, found in everything.items():
         if name == layer or name.startswith(f"{layer}."):
             assert not found & {"git", "rich", "pynvml", "click"}, name

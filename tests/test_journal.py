@@ -261,9 +261,7 @@ def test_a_write_that_fails_is_a_storage_fault_and_the_record_counts_as_not_writ
     with pytest.raises(StorageFault, match=said):
         log.append(FIVE[1])
     log.close()
-    assert path.read_bytes() == before, (
-        "after a failed write nothing is appended: what is on disk is unknown until a new start"
-    )
+    assert path.read_bytes() == before, "after a failed write nothing is appended: what is on disk is unknown until a new start"
 
 
 LIMITED = """
@@ -314,12 +312,7 @@ NUMBER = st.integers(0, 10**6)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(Warned, code=TEXT, message=TEXT),
     st.builds(Settled, trial=NUMBER),
-    st.builds(
-        RulesChanged,
-        digest=TEXT,
-        diff=TEXT,
-        limits=st.none() | st.dictionaries(TEXT, NUMBER | TEXT | st.none(), max_size=3),
-    ),
+    st.builds(RulesChanged, digest=TEXT, diff=TEXT, limits=st.none() | st.dictionaries(TEXT, NUMBER | TEXT | st.none(), max_size=3)),
     st.builds(Proposed, proposal=NUMBER, stored_sha256=TEXT, title=TEXT, axis=TEXT, edit=TEXT, proposer=TEXT),
     st.builds(Refused, proposal=NUMBER, reason=TEXT, detail=TEXT, earlier=st.none() | NUMBER),
     st.builds(Resumed, pid=NUMBER, limits=st.dictionaries(TEXT, NUMBER | st.floats(0, 1e9) | st.none(), max_size=3)),
@@ -329,9 +322,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 
 @given(st.lists(EVENTS, max_size=12), st.data())
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_was_said_is_read_again_and_a_cut_anywhere_loses_only_what_comes_after(
-    path: Path, events: list[Event], data: Any
-) -> None:
+def test_whatever_was_said_is_read_again_and_a_cut_anywhere_loses_only_what_comes_after(path: Path, events: list[Event], data: Any) -> None:
     path.unlink(missing_ok=True)
     lines = written(path, events)
     assert read(path) == events

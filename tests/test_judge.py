@@ -15,19 +15,7 @@ from pydantic import ValidationError
 
 from harness.evaluation import judge
 from harness.rules import Keep, Metric, Rules, StopAt
-from harness.trial import (
-    FAILED,
-    Bar,
-    Change,
-    EvaluationFault,
-    JobEnd,
-    JobOutcome,
-    Measurement,
-    Noise,
-    Reading,
-    Status,
-    Verdict,
-)
+from harness.trial import FAILED, Bar, Change, EvaluationFault, JobEnd, JobOutcome, Measurement, Noise, Reading, Status, Verdict
 from harness.views import chance
 from tests import study_factory as make
 
@@ -36,9 +24,7 @@ NOISE = Noise(sigma=SIGMA, prior_sigma=SIGMA, prior_weight=1.0, degrees=0)
 NAN, INF = float("nan"), float("inf")
 
 
-def rules(
-    rule: str = "debiased", direction: str = "lower", band: tuple[float, float] = (0.3, 20.0), **keep: Any
-) -> Rules:
+def rules(rule: str = "debiased", direction: str = "lower", band: tuple[float, float] = (0.3, 20.0), **keep: Any) -> Rules:
     return Rules(
         stop=StopAt(trials=1),
         keep=Keep.model_validate({"rule": rule, **keep}),
@@ -52,14 +38,7 @@ def measured(value: float) -> Measurement:
 
 def reading(value: float | None, end: JobEnd = JobEnd.OK, fault: EvaluationFault | None = None) -> Reading:
     outcome = JobOutcome(end=end, reason=end.value, detail="why")
-    return Reading(
-        trial=1,
-        replicate=0,
-        seed=0,
-        outcome=outcome,
-        measurement=None if value is None else measured(value),
-        fault=fault,
-    )
+    return Reading(trial=1, replicate=0, seed=0, outcome=outcome, measurement=None if value is None else measured(value), fault=fault)
 
 
 def change(net: int = 0) -> Change:
@@ -118,14 +97,7 @@ def test_the_bar_moves_as_the_rule_says_step_by_step() -> None:
         (1.5010, 0, "discard", 1.50085, 1.5008, 2),
         (1.4960, 0, "keep", 1.5009, 1.4960 + SIGMA, 0),  # D/2 = 0.00245 is more than sigma
         (1.4971, 0, "discard", 1.4970, 1.4970, 1),
-        (
-            1.4973,
-            -3,
-            "keep",
-            1.49705,
-            1.4973 - 0.000125,
-            0,
-        ),  # D is negative: the reference lies between bar and reading
+        (1.4973, -3, "keep", 1.49705, 1.4973 - 0.000125, 0),  # D is negative: the reference lies between bar and reading
     ]
     for value, net, status, against, ref, since in steps:
         verdict = judge.judge(rules(), bar, reading(value), NOISE, change(net))
@@ -177,12 +149,7 @@ def test_a_value_that_is_no_number_cannot_even_be_written_down(value: float) -> 
 def test_an_implausible_value_is_invalid_and_the_bar_stays(value: float, rule: str, direction: str) -> None:
     bar = Bar(ref=1.5, readings=2, since=7)
     verdict = judge.judge(rules(rule, direction), bar, reading(value), NOISE, change())
-    assert (verdict.status, verdict.reason, verdict.value, verdict.next_bar) == (
-        Status.INVALID,
-        "implausible",
-        None,
-        bar,
-    )
+    assert (verdict.status, verdict.reason, verdict.value, verdict.next_bar) == (Status.INVALID, "implausible", None, bar)
     assert verdict.status in FAILED
     assert "outside the plausible band 0.3 to 20" in verdict.detail
 
@@ -191,9 +158,7 @@ def test_an_implausible_value_is_invalid_and_the_bar_stays(value: float, rule: s
     (JobEnd.CRASH, Status.CRASH), (JobEnd.TIMEOUT, Status.TIMEOUT), (JobEnd.OOM, Status.OOM), (JobEnd.INVALID, Status.INVALID),
     (JobEnd.INTERRUPTED, Status.CRASH),
 ])  # fmt: skip
-def test_a_job_that_did_not_end_well_has_the_status_of_its_end_whatever_was_measured(
-    end: JobEnd, status: Status
-) -> None:
+def test_a_job_that_did_not_end_well_has_the_status_of_its_end_whatever_was_measured(end: JobEnd, status: Status) -> None:
     bar = Bar(ref=1.5, since=3)
     for value in (None, 1.0):
         verdict = judge.judge(rules(), bar, reading(value, end), NOISE, change())
@@ -206,12 +171,7 @@ def test_a_fault_of_the_evaluation_is_no_value_even_with_a_number_beside_it(to_b
     fault = EvaluationFault(reason="short_answer", detail="3 of 9", candidate_to_blame=to_blame)
     for value in (None, 1.0):
         verdict = judge.judge(rules(), Bar(ref=1.5), reading(value, fault=fault), NOISE, change())
-        assert (verdict.status, verdict.reason, verdict.detail, verdict.value) == (
-            status,
-            "short_answer",
-            "3 of 9",
-            None,
-        )
+        assert (verdict.status, verdict.reason, verdict.detail, verdict.value) == (status, "short_answer", "3 of 9", None)
 
 
 @pytest.mark.parametrize("rule", ["debiased", "strict"])
@@ -224,12 +184,7 @@ def test_a_missing_value_is_never_kept(rule: str, direction: str, net: int) -> N
 
 def test_the_baseline_is_the_mean_of_readings_that_are_all_believable() -> None:
     verdict = judge.judge_baseline(rules(), [reading(1.0), reading(1.5), reading(2.0)], NOISE)
-    assert (verdict.status, verdict.reason, verdict.value, verdict.next_bar) == (
-        Status.KEEP,
-        "baseline",
-        1.5,
-        Bar(ref=1.5, readings=3),
-    )
+    assert (verdict.status, verdict.reason, verdict.value, verdict.next_bar) == (Status.KEEP, "baseline", 1.5, Bar(ref=1.5, readings=3))
     for bad, status in ((reading(None), "crash"), (reading(None, JobEnd.OOM), "oom"), (reading(0.0), "invalid")):
         verdict = judge.judge_baseline(rules(), [reading(1.0), bad], None)
         assert (verdict.status.value, verdict.value, verdict.next_bar) == (status, None, None)
@@ -249,15 +204,7 @@ VALUES = st.floats(0.4, 19.0)
 LINES = st.integers(-40, 40)
 
 
-@given(
-    VALUES,
-    VALUES,
-    st.integers(0, 40),
-    st.integers(1, 5),
-    LINES,
-    st.floats(1e-6, 0.5),
-    st.sampled_from(["debiased", "strict"]),
-)
+@given(VALUES, VALUES, st.integers(0, 40), st.integers(1, 5), LINES, st.floats(1e-6, 0.5), st.sampled_from(["debiased", "strict"]))
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_higher_is_better_mirrors_lower_is_better(
     value: float, ref: float, since: int, readings: int, net: int, sigma: float, rule: str
@@ -275,9 +222,7 @@ def test_higher_is_better_mirrors_lower_is_better(
 
 @given(st.lists(st.tuples(VALUES, LINES), min_size=1, max_size=30), st.sampled_from(["lower", "higher"]))
 @settings(max_examples=80, deadline=None, derandomize=True)
-def test_a_keep_under_strict_always_reads_strictly_better_than_all_before(
-    candidates: list[tuple[float, int]], direction: str
-) -> None:
+def test_a_keep_under_strict_always_reads_strictly_better_than_all_before(candidates: list[tuple[float, int]], direction: str) -> None:
     sign = 1 if direction == "lower" else -1
     bar, best = Bar(ref=1.5), 1.5
     for value, net in candidates:

@@ -35,11 +35,7 @@ def kinds(events: list[Event], kind: str) -> int:
 
 def test_a_spoofed_line_is_flagged_and_the_measured_value_is_judged(make_project: Make, tmp_path: Path) -> None:
     project, seen = make_project(rules=ONE_READING), Seen()
-    run_study(
-        project,
-        edits(tmp_path, {"set": {"MODE": "spoof", "VALUE": 1.3}}, {"set": {"MODE": "spoof", "VALUE": 1.1}}),
-        seen=seen,
-    )
+    run_study(project, edits(tmp_path, {"set": {"MODE": "spoof", "VALUE": 1.3}}, {"set": {"MODE": "spoof", "VALUE": 1.1}}), seen=seen)
     rows = study_of(project).rows
     assert [row.status for row in rows] == [Status.KEEP, Status.DISCARD, Status.KEEP]
     assert [row.value for row in rows] == pytest.approx([1.199, 1.299, 1.099])
@@ -53,25 +49,18 @@ def test_a_printed_value_without_a_measurement_is_flagged_too(make_project: Make
     project, seen = make_project(rules=ONE_READING), Seen()
     run_study(
         project,
-        edits(
-            tmp_path,
-            {"find": "    train(value)\n", "replace": "    train(value)\n    sys.exit(print('val_bpb: 0.4'))\n"},
-        ),
+        edits(tmp_path, {"find": "    train(value)\n", "replace": "    train(value)\n    sys.exit(print('val_bpb: 0.4'))\n"}),
         seen=seen,
     )
     row = study_of(project).rows[1]
     assert (row.status, row.value) == (Status.CRASH, None)
-    assert warnings(seen, "printed") == [
-        "trial 1 printed val_bpb 0.4 but was measured at nothing; only the measurement counts"
-    ]
+    assert warnings(seen, "printed") == ["trial 1 printed val_bpb 0.4 but was measured at nothing; only the measurement counts"]
 
 
 def test_values_that_cannot_be_leave_the_best_where_it_is_and_say_why(make_project: Make, tmp_path: Path) -> None:
     project = make_project(rules=f"{ONE_READING}\n[escalation]\nconsecutive_crashes = 9\n[stop]\ntrials = 6")
     values = ["float('nan')", "-float('nan')", "float('inf')", "-37.8", "0.0", "0.01"]
-    run_study(
-        project, edits(tmp_path, *({"find": "VALUE = 1.2\n", "replace": f"VALUE = {value}\n"} for value in values))
-    )
+    run_study(project, edits(tmp_path, *({"find": "VALUE = 1.2\n", "replace": f"VALUE = {value}\n"} for value in values)))
     study = study_of(project)
     assert study.incumbent is not None
     assert study.incumbent.trial == 0
@@ -109,9 +98,7 @@ def test_a_launcher_that_goes_missing_pauses_the_night_and_charges_no_idea(make_
     launcher.write_text('#!/bin/sh\nexec "$@"\n')
     launcher.chmod(0o755)
     project = make_project(rules=f'{ONE_READING}\n[run]\ncommand = ["{launcher}", "{{python}}", "train.py"]')
-    seen = Seen(
-        on_event=lambda entry, study: launcher.unlink() if entry.event.kind == "settled" and not study.trials else None
-    )
+    seen = Seen(on_event=lambda entry, study: launcher.unlink() if entry.event.kind == "settled" and not study.trials else None)
     with pytest.raises(InfrastructureFault, match="launcher"):
         run_study(project, edits(tmp_path, {"set": {"VALUE": 1.1}}, {"set": {"VALUE": 1.05}}), seen=seen)
     study = study_of(project)
@@ -125,9 +112,7 @@ def test_a_launcher_that_goes_missing_pauses_the_night_and_charges_no_idea(make_
 
 
 @pytest.mark.parametrize("which", ["prepare", "data"])
-def test_a_fixed_file_that_changes_during_the_night_stops_it_before_the_next_trial(
-    make_project: Make, tmp_path: Path, which: str
-) -> None:
+def test_a_fixed_file_that_changes_during_the_night_stops_it_before_the_next_trial(make_project: Make, tmp_path: Path, which: str) -> None:
     project = make_project(rules=ONE_READING)
     victim = folder_of(project).prepare if which == "prepare" else project / "data.bin"
     kept: list[bytes] = []
@@ -152,9 +137,7 @@ def test_a_fixed_file_that_changes_during_the_night_stops_it_before_the_next_tri
     assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.KEEP, Status.KEEP]
 
 
-def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measured_with_it(
-    make_project: Make, tmp_path: Path
-) -> None:
+def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measured_with_it(make_project: Make, tmp_path: Path) -> None:
     project = make_project(rules=ONE_READING)
     pristine = folder_of(project).prepare
     attack = (
@@ -162,9 +145,7 @@ def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measure
         "    open(p, 'w').write(t)\n    os.utime(p, ns=(s.st_atime_ns, s.st_mtime_ns))\n    assert os.stat(p).st_size == s.st_size\n"
     )
     text: list[bytes] = []
-    seen = Seen(
-        on_event=lambda entry, study: text.append(pristine.read_bytes()) if entry.event.kind == "begun" else None
-    )
+    seen = Seen(on_event=lambda entry, study: text.append(pristine.read_bytes()) if entry.event.kind == "begun" else None)
     with pytest.raises(InfrastructureFault, match=r"prepare\.py changed during the study"):
         run_study(project, edits(tmp_path, {"find": "    train(value)\n", "replace": attack}), seen=seen)
     assert kinds(seen.events, "scored") == 1
@@ -177,8 +158,6 @@ def test_a_missing_data_file_is_named(make_project: Make, tmp_path: Path) -> Non
     project = make_project(rules=ONE_READING)
     data = project / "data.bin"
     seen = Seen(on_event=lambda entry, study: data.unlink() if entry.event.kind == "settled" else None)
-    with pytest.raises(
-        InfrastructureFault, match=r"data\.bin: No such file or directory; put the file back, then `ratchet resume`"
-    ):
+    with pytest.raises(InfrastructureFault, match=r"data\.bin: No such file or directory; put the file back, then `ratchet resume`"):
         run_study(project, edits(tmp_path, {"set": {"VALUE": 1.1}}), seen=seen)
     assert study_of(project).row_count == 1

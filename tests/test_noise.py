@@ -47,9 +47,7 @@ def test_a_heavier_belief_moves_less() -> None:
     st.floats(1e-200, 1e3), st.lists(st.lists(st.floats(0.3, 20.0), max_size=4), max_size=4), st.sampled_from([1.0, 2.0, 6.0])
 )  # fmt: skip
 @settings(max_examples=60, deadline=None, derandomize=True)
-def test_sigma_is_positive_between_prior_and_spread_and_blind_to_order(
-    known: float, groups: list[list[float]], weight: float
-) -> None:
+def test_sigma_is_positive_between_prior_and_spread_and_blind_to_order(known: float, groups: list[list[float]], weight: float) -> None:
     belief = Prior(sigma=known, weight=weight, baseline_readings=3)
     found = estimate(belief, groups)
     spread = max((max(g) - min(g) for g in groups if len(g) > 1), default=0.0)

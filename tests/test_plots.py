@@ -39,9 +39,7 @@ def odd_studies() -> dict[str, Study]:
         "started": make.fold([one.start()]),
         "baseline failed": after([two.start()], two.baseline(fails=True)),
         "crash first": after([three.start()], three.baseline(), three.candidate(failure=0)),
-        "no keep, terrible": after(
-            [four.start()], four.baseline(), four.candidate(effect=-50.0), four.candidate(effect=-0.02)
-        ),
+        "no keep, terrible": after([four.start()], four.baseline(), four.candidate(effect=-50.0), four.candidate(effect=-0.02)),
         "higher is better": make.study(60, of=make.Night(direction="higher", metric="accuracy $x_1$", seed=3)),
         "title with mathematics": make.fold(titled("$\\frac{1}{0 $ %")),
     }

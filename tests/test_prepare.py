@@ -96,9 +96,7 @@ def test_the_byte_table_counts_the_bytes_of_any_text(vocabulary: list[bytes], te
     assert b"".join(vocabulary[i] for i in ids) == text.encode()
 
 
-@pytest.mark.parametrize(
-    "text", ["🎉🧑‍🚀 to the moon", "國情咨文 – naïve “quotes”", "broken \ufffd\ufffd bytes", "\t\n  \r\n "]
-)
+@pytest.mark.parametrize("text", ["🎉🧑‍🚀 to the moon", "國情咨文 – naïve “quotes”", "broken \ufffd\ufffd bytes", "\t\n  \r\n "])
 def test_the_byte_table_is_right_where_tokens_are_parts_of_characters(vocabulary: list[bytes], text: str) -> None:
     ids = prepare.encoder(vocabulary)(text)
     assert int(prepare.byte_table(vocabulary)[ids].sum()) == len(text.encode())
@@ -126,8 +124,7 @@ def test_the_documents_of_a_split_begin_at_its_addresses(data: Any, vocabulary: 
     ids, _ = data.split("val")
     starts = data.manifest["splits"]["val"]["starts"]
     texts = [
-        b"".join(vocabulary[i] for i in ids[a:b] if i != prepare.BOS).decode()
-        for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)
+        b"".join(vocabulary[i] for i in ids[a:b] if i != prepare.BOS).decode() for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)
     ]
     assert texts == prepare.split_addresses(prepare.read_corpus())["val"]
 
@@ -151,9 +148,7 @@ def test_a_second_preparation_only_verifies(root: Path, capsys: pytest.CaptureFi
 
 def test_preparation_is_the_same_bytes_everywhere(pristine: Path, tmp_path: Path) -> None:
     prepare.prepare("cpu", str(tmp_path))
-    assert (
-        prepare.describe("cpu", str(tmp_path))["data_sha256"] == prepare.describe("cpu", str(pristine))["data_sha256"]
-    )
+    assert prepare.describe("cpu", str(tmp_path))["data_sha256"] == prepare.describe("cpu", str(pristine))["data_sha256"]
     assert not list(tmp_path.rglob(".*")), "no temporary file is left"
 
 
@@ -218,9 +213,7 @@ def test_a_profile_that_does_not_exist_says_which_one_to_use(profile: str, words
         prepare.data_folder(profile)
 
 
-def test_the_data_folder_follows_the_flag_then_the_variable_then_the_cache(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_data_folder_follows_the_flag_then_the_variable_then_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("RATCHET_DATA", raising=False)
     assert prepare.data_folder("cpu").parent == tmp_path / "cache" / "ratchet"
@@ -233,9 +226,7 @@ def test_the_data_folder_follows_the_flag_then_the_variable_then_the_cache(
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(ROOT / "prepare.py"), *arguments], capture_output=True, text=True, timeout=30, check=False
-    )
+    return subprocess.run([sys.executable, str(ROOT / "prepare.py"), *arguments], capture_output=True, text=True, timeout=30, check=False)
 
 
 def test_describe_prints_one_object_with_every_file_and_its_digest(pristine: Path) -> None:
@@ -380,9 +371,7 @@ def test_a_message_arrives_whole_with_its_descriptors(pair: tuple[Any, socket.so
         assert copy.read() == "tokens"
 
 
-@pytest.mark.parametrize(
-    "line", [b"no json\n", b"[]\n", b"{}\n", b'{"go": 1}\n', b'{"a": {}, "go": {}}\n', b'{"b": {}}\n']
-)
+@pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b"{}\n", b'{"go": 1}\n', b'{"a": {}, "go": {}}\n', b'{"b": {}}\n'])
 def test_anything_but_the_expected_message_is_an_error(pair: tuple[Any, socket.socket], line: bytes) -> None:
     channel, other = pair
     other.sendall(line)
@@ -514,9 +503,7 @@ def every(value: float) -> Callable[[Any, Any], bytes]:
         (lambda inputs, targets: b'{"fault":[[[', "scorer_died"),
     ],
 )
-def test_a_bad_answer_is_the_fault_of_the_scorer(
-    data: Any, answer: Callable[[Any, Any], bytes | None], reason: str
-) -> None:
+def test_a_bad_answer_is_the_fault_of_the_scorer(data: Any, answer: Callable[[Any, Any], bytes | None], reason: str) -> None:
     with pytest.raises(prepare.ScorerFault) as caught:
         FakeScorer(answer).score(data)
     assert caught.value.args[0] == reason

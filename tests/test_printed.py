@@ -58,23 +58,7 @@ def test_the_printed_value_is_found_in_every_dress(log: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        "",
-        "12ms",
-        "%",
-        "1.2.3",
-        "0x1",
-        "1e999",
-        "1_0",
-        "about one point two",
-        "nan",
-        "-nan",
-        "inf",
-        "-inf",
-        "1,5",
-        "１.5",
-    ],
+    "said", ["", "12ms", "%", "1.2.3", "0x1", "1e999", "1_0", "about one point two", "nan", "-nan", "inf", "-inf", "1,5", "１.5"]
 )
 def test_garbage_is_no_value(said: str) -> None:
     assert read_printed(f"val_bpb: {said}\n".encode(), "val_bpb") is None
@@ -82,8 +66,7 @@ def test_garbage_is_no_value(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "log",
-    [b"", b"\n", b"loss: 1.0\n", b"val_bpb 1.5\n", b"val_bpb: 0.5 val_bpb: 1.5\n", b"val_bpb: 0.5\nval_bpb: 1.5\n"],
+    "log", [b"", b"\n", b"loss: 1.0\n", b"val_bpb 1.5\n", b"val_bpb: 0.5 val_bpb: 1.5\n", b"val_bpb: 0.5\nval_bpb: 1.5\n"]
 )
 def test_no_line_or_lines_that_disagree_are_no_value(log: bytes) -> None:
     assert read_printed(log, "val_bpb") is None
@@ -119,10 +102,7 @@ def test_the_tail_is_short_clean_and_folded() -> None:
     [
         (TRACEBACK + "cleaning up\n", "ValueError: no: such thing"),
         (TRACEBACK.replace("\n", "\r\n"), "ValueError: no: such thing"),
-        (
-            "[rank0]: torch.OutOfMemoryError: CUDA out of memory.\nbye\n",
-            "[rank0]: torch.OutOfMemoryError: CUDA out of memory.",
-        ),
+        ("[rank0]: torch.OutOfMemoryError: CUDA out of memory.\nbye\n", "[rank0]: torch.OutOfMemoryError: CUDA out of memory."),
         ("  | ValueError: one of a group\n  +-----\n", "| ValueError: one of a group"),
         ("AssertionError\n", "AssertionError"),
         ("KeyboardInterrupt\n", "KeyboardInterrupt"),
@@ -139,14 +119,7 @@ def test_the_error_line_is_the_last_that_names_one(log: str, line: str) -> None:
 
 def test_hostile_logs_are_read_in_good_time() -> None:
     began = time.monotonic()
-    for hostile in (
-        b"-" * 500_000,
-        b"assertion " * 50_000,
-        b"[a] " * 100_000,
-        b"val_bpb " * 60_000,
-        b"\x1b]" * 200_000,
-        b"a." * 200_000,
-    ):
+    for hostile in (b"-" * 500_000, b"assertion " * 50_000, b"[a] " * 100_000, b"val_bpb " * 60_000, b"\x1b]" * 200_000, b"a." * 200_000):
         read_printed(hostile, "val_bpb")
         clean_tail(hostile)
         error_line(hostile)

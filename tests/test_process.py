@@ -15,16 +15,7 @@ import psutil
 import pytest
 
 from harness.execution import process
-from harness.execution.process import (
-    LAUNCHER,
-    ProcessTree,
-    adopt_orphans,
-    boot_id,
-    clean_environment,
-    descendants,
-    end_orphan,
-    started_at,
-)
+from harness.execution.process import LAUNCHER, ProcessTree, adopt_orphans, boot_id, clean_environment, descendants, end_orphan, started_at
 
 CAP = 64 * 1024
 LATEST = 20.0
@@ -112,9 +103,7 @@ def test_a_job_that_closes_its_output_is_followed_to_its_exit_code(start: Start)
 
 
 @linux
-def test_a_job_and_a_grandchild_that_ignore_term_and_hold_the_pipe_are_gone_after_the_grace(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_job_and_a_grandchild_that_ignore_term_and_hold_the_pipe_are_gone_after_the_grace(start: Start, tmp_path: Path) -> None:
     tree = start(
         "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nif os.fork() == 0: os.fork()\n"
         "os.write(1, b'ignoring\\n')\ntime.sleep(60)",
@@ -149,9 +138,7 @@ def test_nothing_that_a_job_started_outlives_it(start: Start, code: str) -> None
 @linux
 def test_no_zombie_is_left(start: Start) -> None:
     before = set(descendants(os.getpid()))
-    tree = start(
-        "import os, time\nfor _ in range(5):\n if os.fork() == 0:\n  os.setsid(); time.sleep(0.05); os._exit(0)\n"
-    )
+    tree = start("import os, time\nfor _ in range(5):\n if os.fork() == 0:\n  os.setsid(); time.sleep(0.05); os._exit(0)\n")
     finish(tree)
     assert set(descendants(os.getpid())) == before
 
@@ -177,9 +164,7 @@ def test_what_ran_before_the_tree_is_not_touched(start: Start) -> None:
     ],
     ids=["child", "spike", "spike_of_a_child"],
 )
-def test_peak_memory_covers_children_and_spikes_between_two_looks(
-    start: Start, tmp_path: Path, code: str, at_least: int
-) -> None:
+def test_peak_memory_covers_children_and_spikes_between_two_looks(start: Start, tmp_path: Path, code: str, at_least: int) -> None:
     tree = start(code + "import os, time\nopen(f'ready{os.getpid()}', 'w').close()\ntime.sleep(60)")
     assert until(lambda: len(list(tmp_path.glob("ready*"))) == 1 + ("fork" in code), tree)
     tree.sample()
@@ -221,17 +206,8 @@ def test_cpu_seconds_of_a_child_are_counted_once(start: Start, tmp_path: Path) -
     tree.end(grace=0.0)
 
 
-def test_a_job_sees_an_allow_list_of_variables_and_no_key_of_ours(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in (
-        "ANTHROPIC_API_KEY",
-        "HF_TOKEN",
-        "AWS_SECRET_ACCESS_KEY",
-        "PYTHONPATH",
-        "LD_PRELOAD_",
-        "RATCHET_SOCKET",
-    ):
+def test_a_job_sees_an_allow_list_of_variables_and_no_key_of_ours(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "LD_PRELOAD_", "RATCHET_SOCKET"):
         monkeypatch.setenv(name, "sk-secret-marker")
     finish(start("import os\nprint('\\n'.join(f'{k}={v}' for k, v in os.environ.items()))", OWN="1"))
     printed = (tmp_path / "log").read_text()
@@ -272,9 +248,7 @@ def orphan() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
 
 
 @linux
-def test_an_orphan_is_ended_only_when_pid_start_time_and_boot_agree(
-    orphan: Callable[[str], subprocess.Popen[bytes]],
-) -> None:
+def test_an_orphan_is_ended_only_when_pid_start_time_and_boot_agree(orphan: Callable[[str], subprocess.Popen[bytes]]) -> None:
     job = orphan(f"marker-of-the-job-{RUN}")
     began = started_at(job.pid)
     assert began is not None
@@ -287,9 +261,7 @@ def test_an_orphan_is_ended_only_when_pid_start_time_and_boot_agree(
 
 
 @linux
-def test_what_carries_the_marker_is_ended_when_the_job_itself_is_gone(
-    orphan: Callable[[str], subprocess.Popen[bytes]],
-) -> None:
+def test_what_carries_the_marker_is_ended_when_the_job_itself_is_gone(orphan: Callable[[str], subprocess.Popen[bytes]]) -> None:
     stray, other = orphan(f"marker-7f3a-{RUN}"), orphan(f"another-one-{RUN}")
     assert end_orphan(2**22 - 1, 1.0, boot_id(), f"marker-7f3a-{RUN}")
     assert living(f"marker-7f3a-{RUN}") == []
@@ -299,11 +271,7 @@ def test_what_carries_the_marker_is_ended_when_the_job_itself_is_gone(
 
 def launcher(parent: int, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", "-S", str(LAUNCHER), str(parent), *command],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        [sys.executable, "-I", "-S", str(LAUNCHER), str(parent), *command], capture_output=True, text=True, check=False, timeout=60
     )
 
 
@@ -335,11 +303,7 @@ def test_a_job_dies_with_a_harness_that_is_killed(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path), f"dies-with-us-{RUN}"], env={**os.environ, "PYTHONPATH": str(root)}
     )
     try:
-        assert until(
-            lambda: (
-                words(tmp_path / "pid") and b"sleep" in Path(f"/proc/{words(tmp_path / 'pid')[0]}/cmdline").read_bytes()
-            )
-        )
+        assert until(lambda: words(tmp_path / "pid") and b"sleep" in Path(f"/proc/{words(tmp_path / 'pid')[0]}/cmdline").read_bytes())
         assert until(lambda: living(f"dies-with-us-{RUN}"))
     finally:
         harness.kill()

@@ -57,9 +57,7 @@ def test_a_crash_first_then_no_keep() -> None:
 def test_a_trial_in_progress_is_named() -> None:
     night = make.Night()
     text = page(night.start(), *night.baseline(), *islice(night.candidate(title="wider"), 4))
-    assert "Trial 1 (wider) was in progress" in text and "There is no stop in the journal" in text.replace(
-        "there is no", "There is no"
-    )
+    assert "Trial 1 (wider) was in progress" in text and "There is no stop in the journal" in text.replace("there is no", "There is no")
 
 
 def test_the_headline_names_the_gain_as_biased_and_weighs_it_against_chance() -> None:
@@ -86,9 +84,7 @@ def test_every_keep_can_be_replayed_adopted_and_undone() -> None:
 def test_near_misses_are_listed_likeliest_first() -> None:
     study = make.study(60)
     section = report.render(study, FOLDER).split("## Near misses")[1].split("##")[0]
-    chances = [
-        float(line.split("|")[4]) for line in section.splitlines() if line.startswith("| ") and line[2].isdigit()
-    ]
+    chances = [float(line.split("|")[4]) for line in section.splitlines() if line.startswith("| ") and line[2].isdigit()]
     assert chances and chances == sorted(chances, reverse=True) and chances[-1] >= 0.25
 
 
@@ -100,17 +96,13 @@ def test_costs_refusals_warnings_and_the_end_are_there() -> None:
     assert "- 1 × duplicate" in text and "rules: broken edit" in text
     assert "It stopped: Five crashes in a row. (reason crashes, exit code 3)" in text
     assert "`abababababab` now: edited during the study" in text
-    assert (
-        "tokens trained on in settled trials: 2,703,360" in text and "model cost: none, the proposer is offline" in text
-    )
+    assert "tokens trained on in settled trials: 2,703,360" in text and "model cost: none, the proposer is offline" in text
     assert "model cost: unknown" in report.render(make.study(1, of=make.Night(proposer="anthropic")), FOLDER)
 
 
 def test_foreign_text_is_never_markup() -> None:
     night = make.Night()
-    text = page(
-        night.start(), *night.baseline(), *night.candidate(effect=0.1, title="a|b `c` <script> [x](y) \n# big \x1b[31m")
-    )
+    text = page(night.start(), *night.baseline(), *night.candidate(effect=0.1, title="a|b `c` <script> [x](y) \n# big \x1b[31m"))
     assert "a\\|b \\`c\\` &lt;script> \\[x\\](y) # big" in text
     assert all(line.isprintable() for line in text.splitlines())
     assert md("MATRIX_LR _x_ #1 &amp;") == "MATRIX_LR \\_x\\_ #1 &amp;amp;" and md("# x") == "\\# x"

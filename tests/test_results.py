@@ -16,10 +16,7 @@ from harness.views import results
 from harness.views.text import duration, flatten, number, signed
 from tests import study_factory as make
 
-NASTY = (
-    '=cmd()\tx\ny\r\nz\u2028u\u2029v \x1b[31mred\x1b[0m \x1b]0;title\x07 \u202edlo\ud800 ```code``` \x00\x85 "q" '
-    + "long " * 2000
-)
+NASTY = '=cmd()\tx\ny\r\nz\u2028u\u2029v \x1b[31mred\x1b[0m \x1b]0;title\x07 \u202edlo\ud800 ```code``` \x00\x85 "q" ' + "long " * 2000
 
 
 def study_dir(tmp_path: Path, tag: str = "mar8") -> StudyDir:
@@ -84,9 +81,7 @@ def test_a_trial_without_measurement_has_an_empty_value_and_memory_never_zero() 
 @pytest.mark.parametrize(("peak", "shown"), [(None, ""), (0.0, ""), (10.0, "0.1"), (973.0, "1.0"), (45_056.0, "44.0")])
 def test_memory_is_gb_with_one_decimal_and_empty_when_unknown(peak: float | None, shown: str) -> None:
     row = make.study(0).rows[0]
-    readings = tuple(
-        r.model_copy(update={"outcome": JobOutcome(end=JobEnd.OK, peak_memory_mb=peak)}) for r in row.readings
-    )
+    readings = tuple(r.model_copy(update={"outcome": JobOutcome(end=JobEnd.OK, peak_memory_mb=peak)}) for r in row.readings)
     assert results.memory_gb(row.model_copy(update={"readings": readings})) == shown
 
 
@@ -99,11 +94,7 @@ def test_an_invalid_trials_value_is_not_in_the_value_column() -> None:
 
 def test_a_hostile_description_stays_one_cell_of_one_line() -> None:
     night = make.Night()
-    row = (
-        make.fold([night.start(), *night.baseline(), *night.candidate(0.0)])
-        .rows[-1]
-        .model_copy(update={"title": NASTY, "axis": NASTY})
-    )
+    row = make.fold([night.start(), *night.baseline(), *night.candidate(0.0)]).rows[-1].model_copy(update={"title": NASTY, "axis": NASTY})
     found = results.row_line(row).split("\t")
     assert len(found) == len(results.header("val_bpb").split("\t"))
     assert found[4].startswith("'=cmd() x y z u v red dlo\ufffd ```code``` 'q' long")
@@ -127,14 +118,7 @@ def test_flat_text_is_printable_short_and_flat_again(text: str) -> None:
 def test_numbers_for_people() -> None:
     assert number(-0.0000001, 4) == "0.0000" and number(None, 3) == "" and number(None, 3, "?") == "?"
     assert signed(-0.5, 1) == "−0.5" and signed(0.0, 1) == "+0.0" and signed(None) == ""
-    assert [duration(x) for x in (None, 0.4, 99.4, 99.6, 3599, 25_500)] == [
-        "unknown",
-        "0 s",
-        "99 s",
-        "2 min",
-        "1 h 00 min",
-        "7 h 05 min",
-    ]
+    assert [duration(x) for x in (None, 0.4, 99.4, 99.6, 3599, 25_500)] == ["unknown", "0 s", "99 s", "2 min", "1 h 00 min", "7 h 05 min"]
 
 
 # --- the file ---
@@ -196,9 +180,7 @@ def test_any_damage_gives_the_same_table_and_loses_no_byte(tmp_path: Path, data:
         (lambda t: t[:-30] + b"\0" * 30, "line 5 holds NUL bytes"),
     ],
 )
-def test_a_damaged_table_is_moved_aside_rebuilt_and_named_by_its_first_bad_line(
-    tmp_path: Path, damage: object, said: str
-) -> None:
+def test_a_damaged_table_is_moved_aside_rebuilt_and_named_by_its_first_bad_line(tmp_path: Path, damage: object, said: str) -> None:
     study, folder = make.study(3), study_dir(tmp_path)
     assert callable(damage)
     damaged = damage(table(study))
@@ -226,9 +208,7 @@ def test_a_deleted_table_comes_back_without_a_word(tmp_path: Path) -> None:
     assert folder.results.read_bytes() == (tmp_path / "results.tsv").read_bytes() == table(study)
 
 
-@pytest.mark.parametrize(
-    "content", ["my notes\n", "commit\tval_bpb\tmemory_gb\tstatus\tdescription\nabc1234\t0.99\t44.0\tkeep\tmine\n"]
-)
+@pytest.mark.parametrize("content", ["my notes\n", "commit\tval_bpb\tmemory_gb\tstatus\tdescription\nabc1234\t0.99\t44.0\tkeep\tmine\n"])
 def test_somebodys_own_table_at_the_top_is_moved_aside_not_overwritten(tmp_path: Path, content: str) -> None:
     study, folder, top = make.study(2), study_dir(tmp_path), tmp_path / "results.tsv"
     top.write_text(content)

@@ -47,21 +47,11 @@ def test_every_one_of_the_ten_sections_can_be_set() -> None:
     ))  # fmt: skip
     assert rules.scope.editable == ("train.py", "model/net.py")
     assert (rules.metric.name, rules.metric.direction, rules.metric.plausible) == ("acc", "higher", (0.0, 1.0))
-    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount, rules.trial.memory_mb) == (
-        "gpu",
-        "wall",
-        300,
-        8000,
-    )
+    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount, rules.trial.memory_mb) == ("gpu", "wall", 300, 8000)
     assert (rules.run.threads, rules.run.device, rules.run.command[1]) == (2, "cuda", "-u")
     assert (rules.result.printed_tolerance, rules.crash.reruns_after_interruption) == (0, 0)
     assert (rules.keep.rule, rules.keep.baseline_readings, rules.log.train_log_kb) == ("strict", 2, 64)
-    assert (rules.escalation.consecutive_crashes, rules.stop.hours, rules.stop.deadline, rules.stop.target) == (
-        2,
-        8,
-        "07:30",
-        0.9,
-    )
+    assert (rules.escalation.consecutive_crashes, rules.stop.hours, rules.stop.deadline, rules.stop.target) == (2, 8, "07:30", 0.9)
 
 
 # one row a fault: the block, the line inside the block (1-based), and what the sentence says

@@ -55,12 +55,7 @@ def test_a_toml_list_is_proposed_in_order_and_then_ends(tmp_path: Path) -> None:
     script: Proposer = Scripted.from_file(path)
     first, second, third = (script.propose(briefing(number)) for number in (1, 2, 3))
     assert first and second and third
-    assert (first.id, first.parent, first.proposer, first.hypothesis) == (
-        1,
-        "c0ffee",
-        "scripted",
-        "it learns too slowly",
-    )
+    assert (first.id, first.parent, first.proposer, first.hypothesis) == (1, "c0ffee", "scripted", "it learns too slowly")
     assert first.files == {"train.py": TRAIN.replace("3e-4", "0.001").replace("int = 2", "int = 4")}
     assert first.edit == "RATE: 3e-4 -> 0.001, DEPTH: 2 -> 4"
     assert (second.axis, second.edit) == ("names", 'NAME = "a" -> NAME = "b"')

@@ -24,15 +24,7 @@ BATCH = 2_048  # tokens
 DEPTH = 4
 BIAS: bool = False
 '''
-BEST = {
-    "MATRIX_LR": 0.013,
-    "EMBEDDING_LR": 1.7,
-    "WARMDOWN": 0.8,
-    "ADAM_BETA2": 0.9,
-    "BATCH": 8192,
-    "DEPTH": 7,
-    "BIAS": 1,
-}
+BEST = {"MATRIX_LR": 0.013, "EMBEDDING_LR": 1.7, "WARMDOWN": 0.8, "ADAM_BETA2": 0.9, "BATCH": 8192, "DEPTH": 7, "BIAS": 1}
 Judge = Callable[[str], Status | None]  # `None`: refused
 
 
@@ -58,9 +50,7 @@ class Study:
 
     def briefing(self) -> Briefing:
         files = {"train.py": self.text}
-        return Briefing(
-            number=len(self.past) + 1, incumbent="c", files=files, past=tuple(self.past), goal="", direction="lower"
-        )
+        return Briefing(number=len(self.past) + 1, incumbent="c", files=files, past=tuple(self.past), goal="", direction="lower")
 
     def run(self, proposer: Proposer, trials: int) -> Study:
         for _ in range(trials):
@@ -146,8 +136,7 @@ def test_a_proposal_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "x = (", "SEED = 1", "rate = 1.0", "N = 'a'", "P = (1, 2)", "X = 1; X = 2", "X = 1 + 1; Y = -1j", "LR = 0.0"],
+    "text", ["", "x = (", "SEED = 1", "rate = 1.0", "N = 'a'", "P = (1, 2)", "X = 1; X = 2", "X = 1 + 1; Y = -1j", "LR = 0.0"]
 )
 def test_a_file_without_constants_gives_no_proposal(text: str) -> None:
     assert Search().propose(Study(text).briefing()) is None
@@ -237,9 +226,7 @@ def test_edits_of_other_proposers_are_read_when_they_name_a_constant() -> None:
 )
 def test_every_kind_of_number_has_its_own_move(name: str, old: float, up: float | None, down: float | None) -> None:
     assert (turned(name, old, 1, 1.0), turned(name, old, -1, 1.0)) == (up, down)
-    assert all(
-        type(new) is type(old) for new in (turned(name, old, 1, 1.0), turned(name, old, -1, 1.0)) if new is not None
-    )
+    assert all(type(new) is type(old) for new in (turned(name, old, 1, 1.0), turned(name, old, -1, 1.0)) if new is not None)
 
 
 @settings(max_examples=100, deadline=None)

@@ -105,10 +105,7 @@ def test_a_broken_edit_keeps_the_last_valid_rules_and_warns_once(desk: Desk) -> 
     event = desk.last
     assert isinstance(event, Warned)
     assert event.code == "rules"
-    assert (
-        f"{desk.program}:5: unknown key 'ruel' in [keep]; did you mean 'rule'?; the last valid rules stay in force"
-        in event.message
-    )
+    assert f"{desk.program}:5: unknown key 'ruel' in [keep]; did you mean 'rule'?; the last valid rules stay in force" in event.message
     assert desk.folder.program.read_text() == TEXT
 
 
@@ -167,10 +164,7 @@ def test_a_launcher_that_is_not_there_is_a_broken_edit_and_not_the_end_of_the_ni
 
 def test_other_settings_may_change(desk: Desk) -> None:
     desk.edit(
-        TEXT.replace(
-            "[keep]",
-            "[metric]\nplausible = [0.5, 3]\n[trial]\ntrain_seconds = 60\n[escalation]\nconsecutive_crashes = 2\n[keep]",
-        )
+        TEXT.replace("[keep]", "[metric]\nplausible = [0.5, 3]\n[trial]\ntrain_seconds = 60\n[escalation]\nconsecutive_crashes = 2\n[keep]")
     )
     assert desk.said == ["rules_changed"]
     assert desk.steering.rules.escalation.consecutive_crashes == 2
@@ -247,11 +241,7 @@ def test_a_night_is_steered_from_its_next_trial_on(make_project: Callable[..., P
     changes = [event for event in seen.events if isinstance(event, RulesChanged)]
     warnings = [event.message for event in seen.events if isinstance(event, Warned)]
     assert len(changes) == 2 and '+rule = "strict"' in changes[0].diff and "+trials = 6" in changes[1].diff
-    assert [next(w for w in ("amount", "ruel", "No such") if w in message) for message in warnings] == [
-        "amount",
-        "ruel",
-        "No such",
-    ]
+    assert [next(w for w in ("amount", "ruel", "No such") if w in message) for message in warnings] == ["amount", "ruel", "No such"]
     assert folder_of(project).program.read_bytes() == program.read_bytes()
 
 

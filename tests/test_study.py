@@ -41,24 +41,14 @@ def eventful(seed: int, trials: int) -> list[Event]:
         for event in mix:
             events.append(event)
             if event.kind == "launched" and night.random.random() < 0.2:
-                events += [
-                    Interrupted(trial=night.trial, replicate=0, reason="killed"),
-                    Resumed(pid=1, limits=night.limits),
-                    event,
-                ]
+                events += [Interrupted(trial=night.trial, replicate=0, reason="killed"), Resumed(pid=1, limits=night.limits), event]
             if event.kind == "settled":
                 break
         incumbent = night.trial if night.tip != before else incumbent
         if night.random.random() < 0.3:
-            events += [
-                *reread(night, incumbent, night.reading(night.truth)),
-                BarMoved(trial=incumbent, bar=Bar(ref=night.truth)),
-            ]
+            events += [*reread(night, incumbent, night.reading(night.truth)), BarMoved(trial=incumbent, bar=Bar(ref=night.truth))]
         if night.random.random() < 0.2:
-            events += [
-                Warned(code="rules", message="line 3"),
-                RulesChanged(digest=f"d{night.trial}", diff="", limits={"trials": 9}),
-            ]
+            events += [Warned(code="rules", message="line 3"), RulesChanged(digest=f"d{night.trial}", diff="", limits={"trials": 9})]
     return [*events, Stopped(stop=Stop(reason="trials", sentence="done", exit_code=0))]
 
 
@@ -74,9 +64,7 @@ def write(path: Path, events: list[Event]) -> list[Position]:
 
 
 @pytest.mark.parametrize(("seed", "trials", "every"), [(1, 3, 1), (2, 3, 1), (3, 16, 9)])
-def test_snapshot_and_tail_are_a_full_replay_wherever_the_snapshot_was_taken(
-    tmp_path: Path, seed: int, trials: int, every: int
-) -> None:
+def test_snapshot_and_tail_are_a_full_replay_wherever_the_snapshot_was_taken(tmp_path: Path, seed: int, trials: int, every: int) -> None:
     path, snapshot = tmp_path / "journal.jsonl", tmp_path / "snapshot.json"
     positions = write(path, eventful(seed, trials))
     full, end = fold.replay(path)
@@ -176,9 +164,7 @@ def test_an_interrupted_trial_neither_counts_as_a_crash_nor_ends_a_row_of_them()
     trial = [e for e in night.candidate(failure=0) if e.kind not in ("trained", "scored")]
     for n, event in enumerate(trial):
         if event.kind == "decided":
-            trial[n] = event.model_copy(
-                update={"verdict": event.verdict.model_copy(update={"status": Status.INTERRUPTED})}
-            )
+            trial[n] = event.model_copy(update={"verdict": event.verdict.model_copy(update={"status": Status.INTERRUPTED})})
     study = make.fold([*events, *trial])
     assert (study.crashes_in_a_row, study.counts["interrupted"]) == (1, 1)
     assert make.fold([*events, *trial, *night.candidate(failure=1)]).crashes_in_a_row == 2
@@ -212,9 +198,7 @@ def test_readings_of_identical_code_are_pooled_by_trial() -> None:
     kept = make.fold(events)
     assert kept.incumbent is not None and 2 not in kept.rereadings, "one reading says nothing of the noise"
     events += reread(night, 2, 1.49)
-    assert make.fold(events).rereadings[2] == [kept.incumbent.value, 1.49], (
-        "the reading that was selected counts in the spread"
-    )
+    assert make.fold(events).rereadings[2] == [kept.incumbent.value, 1.49], "the reading that was selected counts in the spread"
     events += [*reread(night, 2, None, 2), *reread(night, 2, 1.48, 3)]
     study = make.fold(events)
     assert study.rereadings[2] == [kept.incumbent.value, 1.49, 1.48], "a reading that failed is no reading"
@@ -262,9 +246,7 @@ def test_seconds_are_told_apart_by_what_they_were_spent_on() -> None:
     study = make.study(5)
     assert study.baseline_seconds + study.trial_seconds == pytest.approx(study.settled_elapsed)
     assert 0 < study.baseline_seconds < study.trial_seconds
-    assert study.train_seconds == pytest.approx(
-        sum(r.outcome.train_seconds or 0 for row in study.rows for r in row.readings)
-    )
+    assert study.train_seconds == pytest.approx(sum(r.outcome.train_seconds or 0 for row in study.rows for r in row.readings))
 
 
 def test_a_resume_after_a_stop_counts_rows_anew_but_a_death_does_not() -> None:

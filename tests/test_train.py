@@ -52,9 +52,7 @@ def environment(root: Path, **more: str) -> dict[str, str]:
 
 def by_hand(folder: Path, root: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     arguments = [sys.executable, "train.py", "--threads", "1", "--device", "cpu", *flags]
-    return subprocess.run(
-        arguments, cwd=folder, env=environment(root), capture_output=True, text=True, timeout=100, check=False
-    )
+    return subprocess.run(arguments, cwd=folder, env=environment(root), capture_output=True, text=True, timeout=100, check=False)
 
 
 class Job:
@@ -167,9 +165,7 @@ def test_a_run_by_hand_leaves_its_curve_and_its_checkpoint(hand_run: dict[str, s
     assert (hand_folder / "checkpoint.safetensors").stat().st_size > 4_000_000
 
 
-def test_by_hand_and_under_the_harness_the_run_is_bit_for_bit_the_same(
-    hand_run: dict[str, str], hand_folder: Path, trained: Job
-) -> None:
+def test_by_hand_and_under_the_harness_the_run_is_bit_for_bit_the_same(hand_run: dict[str, str], hand_folder: Path, trained: Job) -> None:
     assert (hand_folder / "checkpoint.safetensors").read_bytes() == trained.checkpoint.read_bytes()
 
 
@@ -240,9 +236,7 @@ def test_a_batch_that_cannot_be_divided_is_an_assertion_at_the_start(
     job = Job(folder_with(tmp_path, **constants), root, data)
     assert job.process.returncode == 1
     assert job.messages == []
-    assert job.output.splitlines()[-1].startswith(
-        f"AssertionError: TOTAL_BATCH {constants['TOTAL_BATCH']} is no positive"
-    )
+    assert job.output.splitlines()[-1].startswith(f"AssertionError: TOTAL_BATCH {constants['TOTAL_BATCH']} is no positive")
 
 
 def test_a_loss_that_is_no_number_stops_the_run_at_once(tmp_path: Path, root: Path, data: Any) -> None:

@@ -32,9 +32,7 @@ def complaints(table: Table) -> list[tuple[int, str]]:
 
 def test_the_best_is_the_lowest_kept_row_not_a_crash_nor_a_discard(tmp_path: Path) -> None:
     table = read(
-        tmp_path,
-        HEAD
-        + "a1b2c3d\t0.99\t44.0\tkeep\tbaseline\na1b2c3e\t0.000000\t0.0\tcrash\toom\na1b2c3f\t0.98\t44.0\tdiscard\tx\n",
+        tmp_path, HEAD + "a1b2c3d\t0.99\t44.0\tkeep\tbaseline\na1b2c3e\t0.000000\t0.0\tcrash\toom\na1b2c3f\t0.98\t44.0\tdiscard\tx\n"
     )
     assert as_dict(table)["best"]["value"] == 0.99
     assert [row.value for row in table.rows] == [0.99, None, 0.98]
@@ -51,10 +49,7 @@ def test_columns_are_found_by_name_wherever_they_stand(tmp_path: Path) -> None:
 
 
 def test_a_row_with_a_cell_too_many_or_too_few_is_named_and_skipped_never_shifted(tmp_path: Path) -> None:
-    table = read(
-        tmp_path,
-        HEAD + "a1b2c3d\t0.99\t44.0\tkeep\tbaseline\na1b2c3e\t0.98\tkeep\tx\na1b2c3f\t0.97\t44.0\tkeep\tx\ty\n",
-    )
+    table = read(tmp_path, HEAD + "a1b2c3d\t0.99\t44.0\tkeep\tbaseline\na1b2c3e\t0.98\tkeep\tx\na1b2c3f\t0.97\t44.0\tkeep\tx\ty\n")
     assert complaints(table) == [(3, "4 cells instead of 5"), (4, "6 cells instead of 5")]
     assert len(table.rows) == 1
 

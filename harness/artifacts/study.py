@@ -15,16 +15,7 @@ from harness.artifacts import journal
 from harness.artifacts.journal import Position
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import StudyUnknown
-from harness.trial import (
-    FAILED,
-    MEASURED,
-    Bar,
-    JobEnd,
-    Noise,
-    Reading,
-    Status,
-    Stop,
-)
+from harness.trial import FAILED, MEASURED, Bar, JobEnd, Noise, Reading, Status, Stop
 
 
 class Study(BaseModel):
@@ -111,10 +102,9 @@ def _proposed(study: Study, event: ev.Proposed) -> None:
 
 def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
-    study.refusals = [
-        *study.refusals,
-        (event.proposal, event.reason, pending.axis if pending else "", pending.edit if pending else ""),
-    ][-400:]
+    study.refusals = [*study.refusals, (event.proposal, event.reason, pending.axis if pending else "", pending.edit if pending else "")][
+        -400:
+    ]
     study.pending, study.refused = None, study.refused + 1
     study.refused_in_a_row += 1
 

@@ -75,9 +75,13 @@ def expected_seconds(study: Study) -> float:
 def stop(study: Study, allowed: Limits, rules: Rules, now: datetime) -> Stop | None:
     """The first reason not to begin another trial, or `None`."""
     if study.crashes_in_a_row >= rules.escalation.consecutive_crashes:
-        return _stop("consecutive_crashes", RULE, f"{study.crashes_in_a_row} trials in a row crashed, the limit of [escalation] in program.md")
+        return _stop(
+            "consecutive_crashes", RULE, f"{study.crashes_in_a_row} trials in a row crashed, the limit of [escalation] in program.md"
+        )
     if study.refused_in_a_row >= rules.escalation.refused_proposals:
-        return _stop("refused_proposals", RULE, f"{study.refused_in_a_row} proposals in a row were refused, the limit of [escalation] in program.md")
+        return _stop(
+            "refused_proposals", RULE, f"{study.refused_in_a_row} proposals in a row were refused, the limit of [escalation] in program.md"
+        )
     if study.interruptions_in_a_row >= rules.crash.infrastructure_failures:
         return _stop("infrastructure", INFRASTRUCTURE, f"{study.interruptions_in_a_row} interruptions in a row: the machine, not the ideas")
     if target := _target_met(study, rules):
@@ -101,7 +105,11 @@ def no_baseline(study: Study) -> Stop:
     row = study.rows[-1]
     verdict = row.verdict
     why = f"{verdict.status.value} ({verdict.reason}{': ' + verdict.detail if verdict.detail else ''})" if verdict else "unknown"
-    return _stop("no_baseline", NO_RESULT, f"the baseline ended as {why}; look at its log in {row.folder}/r0, mend train.py or the machine, start anew")
+    return _stop(
+        "no_baseline",
+        NO_RESULT,
+        f"the baseline ended as {why}; look at its log in {row.folder}/r0, mend train.py or the machine, start anew",
+    )
 
 
 def exhausted(study: Study) -> Stop:

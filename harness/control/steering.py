@@ -78,7 +78,9 @@ class Steering:
         )
         for name, before, after in fixed:
             if before != after:
-                raise RulesInvalid(f"{self._program}: {name} cannot change within a study ({before!r} to {after!r}); start a new --tag for that")
+                raise RulesInvalid(
+                    f"{self._program}: {name} cannot change within a study ({before!r} to {after!r}); start a new --tag for that"
+                )
 
     def _complain(self, seen: str, message: str) -> None:
         if seen != self._seen:

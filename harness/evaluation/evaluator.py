@@ -46,7 +46,9 @@ class Evaluator:
     def measure(self, spec: JobSpec, outcome: JobOutcome, rules: Rules) -> Measurement | EvaluationFault:
         """The measurement of a job that ended well, from its hashed checkpoint; or why there is none."""
         if provenance.sha256(spec.folder.checkpoint) != outcome.checkpoint_sha256:
-            return EvaluationFault(reason="checkpoint_changed", detail="the checkpoint is not the one the job left", candidate_to_blame=False)
+            return EvaluationFault(
+                reason="checkpoint_changed", detail="the checkpoint is not the one the job left", candidate_to_blame=False
+            )
         result: Measurement | EvaluationFault
         for _ in range(ATTEMPTS):
             try:
@@ -64,7 +66,14 @@ class _Attempt:
     """One pair of processes."""
 
     def __init__(
-        self, data: DataFacts, device: Device, clock: Clock, interrupted: Callable[[], str], spec: JobSpec, outcome: JobOutcome, rules: Rules
+        self,
+        data: DataFacts,
+        device: Device,
+        clock: Clock,
+        interrupted: Callable[[], str],
+        spec: JobSpec,
+        outcome: JobOutcome,
+        rules: Rules,
     ) -> None:
         self._data, self._clock, self._interrupted = data, clock, interrupted
         self._spec, self._outcome, self._rules = spec, outcome, rules
@@ -94,7 +103,9 @@ class _Attempt:
         try:
             scorer = {"RATCHET_SOCKET": scorer_end.fileno(), "RATCHET_CHECKPOINT": checkpoint}
             trees.append(self._start("serve", self._spec.folder.work, scorer))
-            trees.append(self._start("evaluate", self._trusted_folder, {"RATCHET_SOCKET": theirs.fileno(), "RATCHET_SCORER": trusted_end.fileno()}))
+            trees.append(
+                self._start("evaluate", self._trusted_folder, {"RATCHET_SOCKET": theirs.fileno(), "RATCHET_SCORER": trusted_end.fileno()})
+            )
             for end in (theirs, trusted_end, scorer_end):
                 end.close()
             ours.send({"evaluate": {
@@ -117,7 +128,9 @@ class _Attempt:
             own |= {name: os.environ[name] for name in DATA_VARIABLES if name in os.environ}
         environment = clean_environment(scratch, {**own, **{name: str(number) for name, number in numbers.items()}})
         command = [sys.executable, "prepare.py", mode]
-        return ProcessTree(command, folder, environment, self._spec.folder.evaluate_log, self._rules.log.train_log_kb * 1024, list(numbers.values()))
+        return ProcessTree(
+            command, folder, environment, self._spec.folder.evaluate_log, self._rules.log.train_log_kb * 1024, list(numbers.values())
+        )
 
     def _answer(self, ours: Channel, trees: list[ProcessTree], started: float) -> dict[str, Any] | EvaluationFault:
         limit = self._rules.trial.evaluate_seconds
@@ -131,7 +144,9 @@ class _Attempt:
             if self._interrupted():
                 return EvaluationFault(reason=INTERRUPTED, detail=self._interrupted(), candidate_to_blame=False)
             if ours.closed or ended:
-                return EvaluationFault(reason="evaluation", detail="the evaluator ended without a record; see evaluate.log", candidate_to_blame=False)
+                return EvaluationFault(
+                    reason="evaluation", detail="the evaluator ended without a record; see evaluate.log", candidate_to_blame=False
+                )
             if self._clock.monotonic() - started > limit:
                 return EvaluationFault(reason="evaluation", detail=f"no record after {limit:g} s", candidate_to_blame=False)
 
@@ -148,7 +163,9 @@ class _Attempt:
             ours = {"checkpoint_sha256": self._outcome.checkpoint_sha256, "seconds": round(seconds, 3)}
             found = Measurement.model_validate_json(json.dumps({**record, **ours}), strict=True)
         except ValidationError as error:
-            return EvaluationFault(reason="metric_error", detail=f"the record is not a measurement: {_first(error)}", candidate_to_blame=False)
+            return EvaluationFault(
+                reason="metric_error", detail=f"the record is not a measurement: {_first(error)}", candidate_to_blame=False
+            )
         if found.token != self._token:
             return EvaluationFault(reason="metric_error", detail="the record carries another trial's token", candidate_to_blame=False)
         if found.data_sha256 != self._data.data_sha256:

@@ -39,9 +39,7 @@ def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: M
     change = duplicates.change_all(parents, after)
     earlier = duplicates.same_idea(change, known)
     if earlier is not None:
-        raise ProposalRefused(
-            "duplicate", f"the same program was trial {earlier} already; propose something else", earlier
-        )
+        raise ProposalRefused("duplicate", f"the same program was trial {earlier} already; propose something else", earlier)
     return change
 
 
@@ -64,9 +62,7 @@ def _in_scope(proposal: Proposal, scope: Scope) -> dict[str, str]:
     texts = {}
     for path, text in sorted(proposal.files.items()):
         if path not in scope.editable:
-            raise ProposalRefused(
-                "out_of_scope", f"{path!r} {_why_outside(path, scope)}; only {', '.join(scope.editable)} may be changed"
-            )
+            raise ProposalRefused("out_of_scope", f"{path!r} {_why_outside(path, scope)}; only {', '.join(scope.editable)} may be changed")
         if text is None:
             raise ProposalRefused("out_of_scope", f"{path} may be changed but not deleted; send its whole new text")
         texts[path] = text
@@ -91,9 +87,7 @@ def _check_size(path: str, text: str, max_file_kb: int) -> None:
         raise ProposalRefused("empty", f"{path} would be empty; send its whole new text")
     size = max(len(text), len(text.encode("utf-8", "surrogatepass")))
     if size > max_file_kb * 1024:
-        raise ProposalRefused(
-            "too_big", f"{path} would have {size:,} bytes; the limit is {max_file_kb} KB ([scope] max_file_kb)"
-        )
+        raise ProposalRefused("too_big", f"{path} would have {size:,} bytes; the limit is {max_file_kb} KB ([scope] max_file_kb)")
 
 
 def _check_characters(path: str, text: str) -> None:
@@ -105,9 +99,7 @@ def _check_characters(path: str, text: str) -> None:
     for number, line_text in enumerate(text.split("\n", 2)[:2], start=1):
         coding = CODING.match(line_text)
         if coding and coding.group(1).lower() not in UTF8:
-            raise ProposalRefused(
-                "characters", f"{path}:{number}: declares the encoding {coding.group(1)}; the file must be UTF-8"
-            )
+            raise ProposalRefused("characters", f"{path}:{number}: declares the encoding {coding.group(1)}; the file must be UTF-8")
 
 
 def _character(found: str) -> str:
@@ -117,11 +109,7 @@ def _character(found: str) -> str:
         return "a carriage return; end lines with a line feed only"
     if found in BIDI:
         return f"the invisible direction mark {unicodedata.name(found)}; write it as an escape"
-    kind = (
-        "a lone surrogate, which UTF-8 cannot hold"
-        if "\ud800" <= found <= "\udfff"
-        else f"the control character U+{ord(found):04X}"
-    )
+    kind = "a lone surrogate, which UTF-8 cannot hold" if "\ud800" <= found <= "\udfff" else f"the control character U+{ord(found):04X}"
     return f"{kind}; write it as an escape"
 
 
@@ -165,9 +153,7 @@ def _check_contract(path: str, tree: ast.Module, parent: str) -> None:
         return
     lost = [name for name in NEEDED if name in before and name not in _functions(tree)]
     if lost:
-        raise ProposalRefused(
-            "contract", f"{path} no longer has a top-level function {lost[0]}, by which it is measured; keep it"
-        )
+        raise ProposalRefused("contract", f"{path} no longer has a top-level function {lost[0]}, by which it is measured; keep it")
 
 
 def _functions(tree: ast.Module) -> set[str]:
@@ -183,12 +169,8 @@ def _check_difference(parents: Mapping[str, str], after: Mapping[str, str]) -> N
     if not all(_same(parents[path], after[path], True) for path in changed):
         return
     if all(_same(parents[path], after[path], False) for path in changed):
-        raise ProposalRefused(
-            "no_change", f"only white space, comments or spelling change in {', '.join(changed)}; change what it does"
-        )
-    raise ProposalRefused(
-        "seed_only", f"only a seed changes in {', '.join(changed)}, which is luck and no idea; change what it does"
-    )
+        raise ProposalRefused("no_change", f"only white space, comments or spelling change in {', '.join(changed)}; change what it does")
+    raise ProposalRefused("seed_only", f"only a seed changes in {', '.join(changed)}, which is luck and no idea; change what it does")
 
 
 def _same(old: str, new: str, ignore_seeds: bool) -> bool:

@@ -31,7 +31,9 @@ def unmeasured(rules: Rules, reading: Reading) -> Verdict | None:
         return _without_value(rules, Status.CRASH, "no_result", "the evaluation left no record")
     low, high = rules.metric.plausible
     if not low < reading.value < high:
-        return _without_value(rules, Status.INVALID, "implausible", f"{reading.value:.6g} is outside the plausible band {low:g} to {high:g}")
+        return _without_value(
+            rules, Status.INVALID, "implausible", f"{reading.value:.6g} is outside the plausible band {low:g} to {high:g}"
+        )
     return None
 
 
@@ -44,7 +46,13 @@ def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | Non
     mean = math.fsum(r.value or 0.0 for r in readings) / len(readings)
     bar = Bar(ref=mean, readings=len(readings))
     return Verdict(
-        status=Status.KEEP, reason="baseline", rule=rules.keep.rule, value=mean, bar=mean, sigma=noise.sigma if noise else None, next_bar=bar
+        status=Status.KEEP,
+        reason="baseline",
+        rule=rules.keep.rule,
+        value=mean,
+        bar=mean,
+        sigma=noise.sigma if noise else None,
+        next_bar=bar,
     )
 
 

@@ -29,7 +29,6 @@ SAMPLE_SECONDS = 0.25
 POLL_SECONDS = 0.05
 OVERRUN_SHARE = 0.01
 OVERRUN_SECONDS = 2.0
-SMALLEST_CAP_SECONDS = 0.5
 MAX_POINTS = 1000
 MEMORY_WORDS = ("out of memory", "MemoryError", "can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
 
@@ -62,7 +61,13 @@ class Job:
     """Runs one spec; `on_point` sees the learning curve, `interrupted` is asked often and ends the job when it answers a reason."""
 
     def __init__(
-        self, spec: JobSpec, rules: Rules, device: Device, clock: Clock, on_point: Callable[[dict[str, Any]], None], interrupted: Callable[[], str]
+        self,
+        spec: JobSpec,
+        rules: Rules,
+        device: Device,
+        clock: Clock,
+        on_point: Callable[[dict[str, Any]], None],
+        interrupted: Callable[[], str],
     ) -> None:
         self._spec, self._rules, self._device, self._clock = spec, rules, device, clock
         self._on_point, self._interrupted = on_point, interrupted
@@ -82,7 +87,9 @@ class Job:
             "RATCHET_SOCKET": str(theirs.fileno()), "RATCHET_JOB": spec.marker, "OMP_NUM_THREADS": str(self._rules.run.threads),
         })  # fmt: skip
         try:
-            self._tree = ProcessTree(command, folder.work, environment, folder.train_log, self._rules.log.train_log_kb * 1024, [theirs.fileno()])
+            self._tree = ProcessTree(
+                command, folder.work, environment, folder.train_log, self._rules.log.train_log_kb * 1024, [theirs.fileno()]
+            )
         except BaseException:
             self._channel.close()
             raise
@@ -190,9 +197,8 @@ class Job:
         used = cpu - seen.cpu_at_go
         if trial.clock == "cpu" and used > trial.amount * (1 + OVERRUN_SHARE) + OVERRUN_SECONDS:
             return _End(JobEnd.TIMEOUT, "training", f"{used:.1f} CPU seconds of {trial.amount:g}")
-        cap = max(self._spec.cpu_cap or 0.0, SMALLEST_CAP_SECONDS)  # below that the kernel's hundredths of a second would decide
-        if self._spec.cpu_cap is not None and used > cap:
-            return _End(JobEnd.TIMEOUT, "compute_cap", f"over {cap:.1f} CPU seconds, {trial.compute_cap:g} times the slowest baseline")
+        if self._spec.cpu_cap is not None and used > self._spec.cpu_cap:
+            return _End(JobEnd.TIMEOUT, "compute_cap", f"over {self._spec.cpu_cap:.1f} CPU seconds, the slowest baseline's with its margin")
         return None
 
     def _peak_mb(self) -> float | None:

@@ -89,7 +89,9 @@ def _children(pid: int) -> list[int]:
 class ProcessTree:
     """One started command and everything that comes of it. Start it from the main thread: its life is bound to the starting thread's."""
 
-    def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, log_cap: int, keep: Sequence[int]) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, log_cap: int, keep: Sequence[int]
+    ) -> None:
         self._others = set(descendants(os.getpid()))
         self._log, self._cap = log, log_cap
         argv = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *command]

@@ -24,14 +24,9 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 def change(parent_text: str, new_text: str) -> Change:
     """Lines added and removed, the SHA-256 of the new text's UTF-8 bytes and that of its normalised program. Never raises."""
-    added, removed = _changed_lines(
-        list(io.StringIO(parent_text, newline="\n")), list(io.StringIO(new_text, newline="\n"))
-    )
+    added, removed = _changed_lines(list(io.StringIO(parent_text, newline="\n")), list(io.StringIO(new_text, newline="\n")))
     return Change(
-        added_lines=added,
-        removed_lines=removed,
-        file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(),
-        ast_sha256=fingerprint(new_text),
+        added_lines=added, removed_lines=removed, file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(), ast_sha256=fingerprint(new_text)
     )
 
 

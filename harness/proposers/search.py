@@ -22,12 +22,8 @@ Number = bool | int | float
 
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 EDIT = re.compile(r"([A-Z][A-Z0-9_]*): (\S+) -> (\S+)")
-FRACTIONS = re.compile(
-    r"(?:.*_)?(?:FRACTION|FRAC|RATIO|SHARE|BETA\d*|MOMENTUM|DECAY|WARMUP|WARMDOWN|COOLDOWN|DROPOUT|FINAL)(?:_.*)?"
-)
-COUNTS = re.compile(
-    r"(?:.*_)?(?:DEPTH|LAYERS?|BLOCKS|ITERATIONS)(?:_.*)?"
-)  # doubling these seldom fits the budget: +-1
+FRACTIONS = re.compile(r"(?:.*_)?(?:FRACTION|FRAC|RATIO|SHARE|BETA\d*|MOMENTUM|DECAY|WARMUP|WARMDOWN|COOLDOWN|DROPOUT|FINAL)(?:_.*)?")
+COUNTS = re.compile(r"(?:.*_)?(?:DEPTH|LAYERS?|BLOCKS|ITERATIONS)(?:_.*)?")  # doubling these seldom fits the budget: +-1
 RATE_OCTAVES = 0.6
 FRACTION_STEP = 0.15
 PAID, UNPAID = 1.5, 0.75

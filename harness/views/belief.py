@@ -36,9 +36,7 @@ def _belief(study: Study, baseline: float) -> str:
     assert best is not None, "a gain has an incumbent"
     debiased = ""
     if "standard_error" in found:
-        debiased = (
-            f"; without the luck of being selected about {signed(found['estimate'])} ± {found['standard_error']:.4f}"
-        )
+        debiased = f"; without the luck of being selected about {signed(found['estimate'])} ± {found['standard_error']:.4f}"
     return (
         f"**What to believe: a search result, biased and not certified.** Trial {best.trial} reads {number(believed_value(best), 6)}, the baseline "
         f"{baseline:.6f}: a gain of {signed(found['reading'])} by its reading{debiased}. The ratchet picked the lucky readings, and nothing has "

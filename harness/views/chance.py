@@ -23,11 +23,7 @@ def expected_chance_keeps(judged: int, rule: str = "debiased", baseline_readings
     """Expected keeps among `judged` measured candidates, all truly equal to the incumbent; `rule` is `debiased` or `strict`."""
     if judged <= 0:
         return 0.0
-    return (
-        strict_records(judged)
-        if rule == "strict"
-        else fmean(keeps for keeps, _ in nights(judged, rule, baseline_readings))
-    )
+    return strict_records(judged) if rule == "strict" else fmean(keeps for keeps, _ in nights(judged, rule, baseline_readings))
 
 
 def chance_gain(judged: int, rule: str = "debiased", baseline_readings: int = 3) -> float:

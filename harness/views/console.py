@@ -26,9 +26,7 @@ REFRESH_SECONDS = 0.25
 class Console:
     """Lines to `stream` and to `log`; with `live`, a board that redraws itself on every event and point."""
 
-    def __init__(
-        self, stream: IO[str], log: Path | None = None, live: bool = False, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, stream: IO[str], log: Path | None = None, live: bool = False, now: Callable[[], float] = time.monotonic) -> None:
         self._stream: IO[str] | None = stream
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self._log_path = log
@@ -113,11 +111,7 @@ class Console:
         from rich.live import Live
 
         self._board = Live(
-            console=Rich(file=self._stream),
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
+            console=Rich(file=self._stream), auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._board.start()
 

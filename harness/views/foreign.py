@@ -66,13 +66,7 @@ class Table:
     @property
     def judged(self) -> int:
         """Measured candidates after the baseline."""
-        return len(
-            [
-                row
-                for row in self.rows
-                if row is not self.baseline and row.status in MEASURED_WORDS and row.value is not None
-            ]
-        )
+        return len([row for row in self.rows if row is not self.baseline and row.status in MEASURED_WORDS and row.value is not None])
 
 
 def read_table(path: Path, metric: str | None = None) -> Table:
@@ -121,9 +115,7 @@ def _columns(path: Path, line: str, number: int, metric: str | None) -> _Columns
         raise UserFault(f"{where}: no tab in the header {flatten(line, 60)!r}; a results.tsv has tab-separated columns")
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise UserFault(
-            f"{where}: the column {flatten(twice[0], 40)!r} is there twice; which one is meant cannot be told"
-        )
+        raise UserFault(f"{where}: the column {flatten(twice[0], 40)!r} is there twice; which one is meant cannot be told")
     missing = [name for name in ("commit", "status") if name not in names]
     if missing:
         raise UserFault(f"{where}: no column {missing[0]!r} among {flatten(', '.join(names), 200)}; is this a header?")
@@ -137,9 +129,7 @@ def _metric(where: str, names: list[str], asked: str | None) -> str:
     ]
     if len(candidates) != 1:
         wanted = repr(asked) if asked else "'val_bpb', nor exactly one 'val_…'"
-        raise UserFault(
-            f"{where}: no metric column {wanted} among {flatten(', '.join(names), 200)}; nothing is guessed"
-        )
+        raise UserFault(f"{where}: no metric column {wanted} among {flatten(', '.join(names), 200)}; nothing is guessed")
     return candidates[0]
 
 
@@ -158,9 +148,7 @@ def _row(number: int, line: str, columns: _Columns) -> tuple[Row | None, list[Co
         return None, [Complaint(number, f"{columns.metric} {why}")]
     commit, memory = columns.cell(cells, "commit"), columns.cell(cells, "memory_gb")
     usable = COMMIT.fullmatch(commit) is not None
-    complaint = Complaint(
-        number, f"commit cell {flatten(commit, 40)!r} is no commit" if commit else "commit cell is empty", skipped=False
-    )
+    complaint = Complaint(number, f"commit cell {flatten(commit, 40)!r} is no commit" if commit else "commit cell is empty", skipped=False)
     row = Row(
         line=number,
         commit=commit.lower() if usable else None,

@@ -37,16 +37,7 @@ def progress(study: Study, path: Path) -> None:
     if points:
         _draw(axes, study, points)
     else:
-        axes.text(
-            0.5,
-            0.5,
-            "nothing is measured yet",
-            transform=axes.transAxes,
-            ha="center",
-            va="center",
-            color=GREY,
-            fontsize=15,
-        )
+        axes.text(0.5, 0.5, "nothing is measured yet", transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=15)
         axes.set_yticks([])
     draft = path.with_name(f".{path.name}.tmp")
     figure.savefig(draft, format="png")
@@ -98,15 +89,7 @@ def _draw(axes: Any, study: Study, points: list[tuple[TrialRow, float]]) -> None
     _discarded(axes, study, rest, size)
     _failures(axes, study, size)
     _labels(axes, study, kept)
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.008, 1.005),
-        frameon=False,
-        fontsize=9.5,
-        ncols=7,
-        labelcolor=INK,
-        columnspacing=1.6,
-    )
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.008, 1.005), frameon=False, fontsize=9.5, ncols=7, labelcolor=INK, columnspacing=1.6)
 
 
 def limits(study: Study, kept: list[float], rest: list[float]) -> tuple[float, float]:
@@ -142,14 +125,7 @@ def _running_best(axes: Any, study: Study, kept: list[Point], last: int) -> None
         )
     axes.step(xs, ys, where="post", color=GREEN, linewidth=1.8, zorder=3, label="incumbent")
     if kept[0][0] == 0:
-        axes.axhline(
-            kept[0][1],
-            color="#57606a",
-            linewidth=1.1,
-            linestyle=(0, (5, 4)),
-            zorder=2,
-            label=f"baseline {kept[0][1]:.4f}",
-        )
+        axes.axhline(kept[0][1], color="#57606a", linewidth=1.1, linestyle=(0, (5, 4)), zorder=2, label=f"baseline {kept[0][1]:.4f}")
 
 
 def _at_edge(axes: Any, study: Study, part: float) -> float:
@@ -163,23 +139,17 @@ def _discarded(axes: Any, study: Study, rest: list[Point], size: float) -> None:
     inside = [(t, v) for t, v in rest if low <= v <= high]
     beyond = [t for t, v in rest if not low <= v <= high]
     if inside:
-        axes.scatter(
-            *zip(*inside, strict=True), s=size, color=GREY, linewidth=0, alpha=0.85, zorder=2, label="discarded"
-        )
+        axes.scatter(*zip(*inside, strict=True), s=size, color=GREY, linewidth=0, alpha=0.85, zorder=2, label="discarded")
     if beyond:
         mark, edge = "^" if status.sign(study) > 0 else "v", _at_edge(axes, study, 0.06)
-        axes.scatter(
-            beyond, [edge] * len(beyond), s=size, color=GREY, linewidth=0, marker=mark, zorder=2, label="off the scale"
-        )
+        axes.scatter(beyond, [edge] * len(beyond), s=size, color=GREY, linewidth=0, marker=mark, zorder=2, label="off the scale")
 
 
 def _failures(axes: Any, study: Study, size: float) -> None:
     failed = [row.trial for row in study.rows if believed_value(row) is None]
     if failed:
         edge = _at_edge(axes, study, 0.02)
-        axes.scatter(
-            failed, [edge] * len(failed), s=size, color=RED, marker="x", linewidth=1.5, zorder=3, label="failed"
-        )
+        axes.scatter(failed, [edge] * len(failed), s=size, color=RED, marker="x", linewidth=1.5, zorder=3, label="failed")
 
 
 def _labels(axes: Any, study: Study, kept: list[Point]) -> None:

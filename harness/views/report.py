@@ -75,9 +75,7 @@ def _keeps(study: Study) -> str:
 
 def _trials(rows: Iterable[TrialRow]) -> str:
     """Measured trials with what it takes to look at them again."""
-    cells = [
-        [str(row.trial), number(believed_value(row), 6), *_evidence(row), md(row.title), show(row)] for row in rows
-    ]
+    cells = [[str(row.trial), number(believed_value(row), 6), *_evidence(row), md(row.title), show(row)] for row in rows]
     return table(["trial", "reading", "gain ± se", "P(better)", "what", "replay"], cells)
 
 
@@ -95,9 +93,7 @@ def _left_out(count: int, most: int, noun: str) -> str:
 
 def _near_misses(study: Study) -> str:
     discarded = (row for row in study.rows if row.status is Status.DISCARD)
-    missed = [
-        (p, -row.trial, row) for row in discarded if row.verdict and (p := row.verdict.p_better or 0.0) >= NEAR_MISS
-    ]
+    missed = [(p, -row.trial, row) for row in discarded if row.verdict and (p := row.verdict.p_better or 0.0) >= NEAR_MISS]
     if not missed:
         return ""
     missed.sort(key=lambda triple: triple[:2], reverse=True)
@@ -110,16 +106,12 @@ def _failures(study: Study, where: str) -> str:
     failed = [row for row in study.rows if row.status in FAILED or row.status in (Status.INTERRUPTED, Status.BLOCKED)]
     if not failed:
         return ""
-    counts = Counter(
-        f"{row.status.value if row.status else ''}: {row.verdict.reason if row.verdict else ''}" for row in failed
-    )
+    counts = Counter(f"{row.status.value if row.status else ''}: {row.verdict.reason if row.verdict else ''}" for row in failed)
     summary = ", ".join(f"{count} × {md(name)}" for name, count in counts.most_common(12))
     rows = [[str(row.trial), md(name_of(row)), md(row.verdict.detail if row.verdict else "", 120), md(row.title, 60), f"`{where}/{flatten(row.folder)}/`"]
             for row in failed[-MOST_FAILURES:]]  # fmt: skip
     left = _left_out(len(failed), MOST_FAILURES, "earlier one")
-    return (
-        f"## What failed\n\n{summary}.\n\n{table(['trial', 'why', 'detail', 'what', 'logs'], rows)}\n\n{left}".rstrip()
-    )
+    return f"## What failed\n\n{summary}.\n\n{table(['trial', 'why', 'detail', 'what', 'logs'], rows)}\n\n{left}".rstrip()
 
 
 def name_of(row: TrialRow) -> str:
@@ -132,21 +124,13 @@ def _refusals(study: Study) -> str:
         return ""
     counts = Counter(reason for _, reason, _, _ in study.refusals)
     lines = [f"- {count:,} × {md(reason)}" for reason, count in counts.most_common(12)]
-    early = (
-        f" The reasons are those of the last {len(study.refusals):,}." if study.refused > len(study.refusals) else ""
-    )
-    return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(
-        lines
-    )
+    early = f" The reasons are those of the last {len(study.refusals):,}." if study.refused > len(study.refusals) else ""
+    return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(lines)
 
 
 def _cost(study: Study) -> str:
     tokens = sum(total(row, "tokens") or 0 for row in study.rows)
-    share = (
-        f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}"
-        if study.elapsed > 0
-        else "of no time yet"
-    )
+    share = f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}" if study.elapsed > 0 else "of no time yet"
     proposer = study.started.proposer if study.started else ""
     model = "none, the proposer is offline" if proposer in OFFLINE else "unknown, the journal has no price"
     lines = [f"- trials: {status.counts_text(study)}", f"- training: {duration(study.train_seconds)}, {share}",
@@ -176,9 +160,7 @@ def _provenance(study: Study) -> str:
     env, data = started.environment, started.data
     packages = ", ".join(f"{name} {version}" for name, version in sorted(env.packages.items()))
     edited = (
-        ""
-        if study.rules_digest == started.rules_digest
-        else f" at the start, `{study.rules_digest[:12]}` now: edited during the study"
+        "" if study.rules_digest == started.rules_digest else f" at the start, `{study.rules_digest[:12]}` now: edited during the study"
     )
     lines = [
         f"- metric: {md(started.metric)}, {md(started.direction)} is better; baseline `{started.baseline_commit[:COMMIT_DIGITS]}`",

@@ -87,13 +87,7 @@ def row_line(row: TrialRow) -> str:
         "proposer": cell(row.proposer),
         "folder": cell(row.folder),
     }
-    first = (
-        commit,
-        number(believed_value(row), 6),
-        memory_gb(row),
-        verdict.status.value,
-        cell(row.title or row.edit or "untitled"),
-    )
+    first = (commit, number(believed_value(row), 6), memory_gb(row), verdict.status.value, cell(row.title or row.edit or "untitled"))
     return "\t".join((*first, *(ours[name] for name in OURS)))
 
 
@@ -218,9 +212,7 @@ def _copy(expected: bytes, top: Path, study_dir: StudyDir) -> list[str]:
     warnings = []
     if found and not _is_copy(found, expected, study_dir):
         aside = _move_aside(top)
-        warnings = [
-            f"{top}: not a copy of a study's table; moved to {aside.name} before this study's table took its place"
-        ]
+        warnings = [f"{top}: not a copy of a study's table; moved to {aside.name} before this study's table took its place"]
     top.parent.mkdir(parents=True, exist_ok=True)
     durable.replace(top, expected)
     return warnings

@@ -15,11 +15,7 @@ from harness.views.text import flatten, number, signed
 def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     """Change, readings, verdict with its inputs, and where the evidence lies."""
     files = folder.trial(row.folder)
-    lines = [
-        f"trial {row.trial}: {flatten(row.title)}",
-        f"  commit    {row.commit or 'none yet'}",
-        f"  parent    {row.parent}",
-    ]
+    lines = [f"trial {row.trial}: {flatten(row.title)}", f"  commit    {row.commit or 'none yet'}", f"  parent    {row.parent}"]
     if row.edit:
         lines.append(f"  edit      {flatten(row.edit)} ({row.change.net_lines:+d} lines)")
     lines += [_reading(reading) for reading in row.readings]
@@ -45,9 +41,7 @@ def _verdict(row: TrialRow) -> list[str]:
     verdict = row.verdict
     if verdict is None:
         return ["  verdict   none yet"]
-    lines = [
-        f"  verdict   {verdict.status.value}: {verdict.reason}{f' ({flatten(verdict.detail, 300)})' if verdict.detail else ''}"
-    ]
+    lines = [f"  verdict   {verdict.status.value}: {verdict.reason}{f' ({flatten(verdict.detail, 300)})' if verdict.detail else ''}"]
     if verdict.gain is not None:
         lines.append(
             f"  gain      {signed(verdict.gain)} ± {number(verdict.standard_error, 4)}, P(better) {number(verdict.p_better, 2)}; "

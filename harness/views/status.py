@@ -24,9 +24,7 @@ def sign(study: Study) -> float:
 
 def keeps(study: Study) -> int:
     """Kept candidates; the baseline is none."""
-    return study.counts.get(Status.KEEP.value, 0) - int(
-        study.baseline is not None and study.baseline.status is Status.KEEP
-    )
+    return study.counts.get(Status.KEEP.value, 0) - int(study.baseline is not None and study.baseline.status is Status.KEEP)
 
 
 def judged(study: Study) -> int:
@@ -136,14 +134,10 @@ def as_text(study: Study, alive: bool | None = None) -> str:
     ]
     if study.current:
         what = (
-            "being decided"
-            if study.current.verdict
-            else f"reading {max(1, len(study.current.readings) + int(study.launched is not None))}"
+            "being decided" if study.current.verdict else f"reading {max(1, len(study.current.readings) + int(study.launched is not None))}"
         )
         lines.append(f"  now        trial {study.current.trial} ({flatten(study.current.title, 60)}), {what}")
-    lines += [
-        f"  {'last' if n == 0 else '    '}       {row_text(row)}" for n, row in enumerate(study.rows[: -LAST - 1 : -1])
-    ]
+    lines += [f"  {'last' if n == 0 else '    '}       {row_text(row)}" for n, row in enumerate(study.rows[: -LAST - 1 : -1])]
     lines += [f"  warning    {flatten(warning, 300)}" for warning in study.warnings[-3:]]
     if len(study.warnings) > 3:
         lines.append(f"             and {len(study.warnings) - 3} earlier warnings; the report has them")

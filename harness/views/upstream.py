@@ -44,9 +44,7 @@ def summary(table: Table) -> str:
     lines.append("status: " + ", ".join(f"{count} {flatten(word, 30)}" for word, count in counts.most_common()))
     unknown = sorted(set(counts) - MEASURED_WORDS - FAILED_WORDS - {status.value for status in Status})
     if unknown:
-        lines.append(
-            f"status words not known here, counted as neither kept nor measured: {flatten(', '.join(unknown))}"
-        )
+        lines.append(f"status words not known here, counted as neither kept nor measured: {flatten(', '.join(unknown))}")
     return "\n".join([*lines, *_gain_lines(table), "", *_keep_lines(table), *_bad_lines(table)]).rstrip()
 
 
@@ -58,9 +56,7 @@ def _gain_lines(table: Table) -> list[str]:
     commit = best.commit or "no commit to go back to"
     lines.append(f"best: {best.value:.6f} (line {best.line}, {commit}): {flatten(best.description, 80)}")
     if base is not None and base.value is not None and best.value is not None:
-        lines.append(
-            f"gain: {signed(base.value - best.value, 6)}, picked as the lowest of many readings, hence biased; not certified"
-        )
+        lines.append(f"gain: {signed(base.value - best.value, 6)}, picked as the lowest of many readings, hence biased; not certified")
     after = len([row for row in table.kept if row is not base])
     chance = strict_records(table.judged)
     lines.append(
@@ -84,9 +80,7 @@ def _keep_lines(table: Table) -> list[str]:
         assert row.value is not None, "kept rows have a value"
         gain = "" if best is None else signed(best - row.value, 6)
         worse = "  worse than the best before it" if best is not None and row.value > best else ""
-        lines.append(
-            f"  line {row.line:>4}  {row.commit or '-':<9.9}  {row.value:.6f}  {gain:>10}  {flatten(row.description, 70)}{worse}"
-        )
+        lines.append(f"  line {row.line:>4}  {row.commit or '-':<9.9}  {row.value:.6f}  {gain:>10}  {flatten(row.description, 70)}{worse}")
         best = row.value if best is None else min(best, row.value)
     return lines
 
@@ -100,9 +94,7 @@ def _bad_lines(table: Table) -> list[str]:
     for c in table.bad:
         groups.setdefault((c.skipped, c.why), []).append(c.line)
     for (gone, why), numbers in list(groups.items())[:MOST_NAMED]:
-        lines.append(
-            f"  {'line' if len(numbers) == 1 else 'lines'} {ranges(numbers)}: {why}{'; skipped' if gone else ''}"
-        )
+        lines.append(f"  {'line' if len(numbers) == 1 else 'lines'} {ranges(numbers)}: {why}{'; skipped' if gone else ''}")
     return [*lines, *([f"  and {len(groups) - MOST_NAMED} more kinds"] if len(groups) > MOST_NAMED else [])]
 
 
