@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 DEMO_TAG := demo-$(shell date +%Y%m%d-%H%M%S)
 
 .PHONY: venv demo test test-fast check bench short-study clean
@@ -22,11 +23,11 @@ demo: venv  ## data, baseline and eight trials on the embedded corpus; offline o
 	@echo; echo "results.tsv   progress.png   runs/$(DEMO_TAG)/report.md   git log autoresearch/$(DEMO_TAG)"
 
 test: venv
-	$(BIN)/python -m pytest -m "not torch" --cov=harness --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not torch" --cov=harness --cov-report=term:skip-covered
 	$(BIN)/python -m pytest -m torch
 
-test-fast: venv
-	$(BIN)/python -m pytest -m "not torch"
+test-fast: venv  ## what needs no torch: a minute on two cores
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not torch"
 
 check: venv
 	$(BIN)/ruff check .

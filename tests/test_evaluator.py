@@ -80,9 +80,9 @@ def test_each_attempt_has_a_token_of_its_own(tmp_path: Path) -> None:
     [
         ('"token": wish["token"]', '"token": "0" * 32', "another trial's token"),
         ('"token": wish["token"]', '"tokem": wish["token"]', "Field required"),
-        ('"data_sha256": "d" * 64}\n    harness', '"data_sha256": "e" * 64}\n    harness', "other data"),
-        ('"value": round(value, 7), ', "", "value: Field required"),
-        ('"bytes": 1, "tokens": 1', '"bytes": None, "tokens": 1', "bytes"),
+        ('"windows": 1,\n        "data_sha256": "d" * 64', '"windows": 1,\n        "data_sha256": "e" * 64', "other data"),
+        ('"value": round(value, 7),', "", "value: Field required"),
+        ('"bytes": 1,\n        "tokens"', '"bytes": None,\n        "tokens"', "bytes"),
         ('"windows": 1,', '"windows": 1, "mood": "good",', "mood"),
         *(
             ('"value": round(value, 7)', f'"value": {value}', "value: ")

@@ -63,7 +63,7 @@ def test_a_duplicate_is_refused_before_training(project: Path, tmp_path: Path) -
     study = study_of(project)
     assert study.refused == 2
     assert [row.title for row in study.rows] == ["baseline", "edit 1", "edit 4"]
-    assert seen.kinds().count("launched") == 5
+    assert seen.kinds().count("launched") == 3
 
 
 def test_crashes_in_a_row_end_the_night_with_their_own_exit_code(make_project: Callable[..., Path], tmp_path: Path) -> None:
