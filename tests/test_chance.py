@@ -1,4 +1,4 @@
-"""Keeps by chance: the simulation is the judge's own rule, deterministic, bounded, and right for the strict rule by mathematics (C45)."""
+"""Keeps by chance: the simulation is the judge's own rule, deterministic, bounded, and right for the strict rule by mathematics."""
 
 from __future__ import annotations
 

@@ -87,3 +87,11 @@ def test_every_exit_code_is_there() -> None:
     said = re.search(r"Exit codes:(.*?)\"\"\"|Exit codes:(.*)", cli.__doc__ or "", re.DOTALL)
     assert said
     assert {int(code) for code in re.findall(r"\b(\d+)\b", said.group())} == documented
+
+
+def test_every_test_that_the_acceptance_page_names_exists() -> None:
+    page = (ROOT / "docs" / "acceptance.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", page)) - {"test_docs"}
+    there = {name for path in (ROOT / "tests").glob("test_*.py") for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)}
+    assert len(named) > 40
+    assert named <= there, named - there

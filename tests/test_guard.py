@@ -1,4 +1,4 @@
-"""What the guard admits and what it refuses, with which reason (C26, C27, C51, C52; fault 29)."""
+"""What the guard admits and what it refuses, with which reason."""
 
 from __future__ import annotations
 

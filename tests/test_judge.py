@@ -1,4 +1,4 @@
-"""The verdict is a pure function of rules, bar, reading, noise and change: a table of cases, its arithmetic, and its chance keeps (C05, C15, C44, C45)."""
+"""The verdict is a pure function of rules, bar, reading, noise and change: a table of cases, its arithmetic, and its chance keeps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def judged(value: float, ref: float = 1.5, *, rule: str = "debiased", since: int
     return judge.judge(rules(rule, direction, **keep), Bar(ref=ref, since=since), reading(value), NOISE, change(net))
 
 
-# C44 and the bar of science.md 2.1; sigma is 0.001, the reference 1.5, a line costs 5e-5
+# The de-biased bar; sigma is 0.001, the reference 1.5, a line costs 5e-5
 @pytest.mark.parametrize(("rule", "value", "since", "net", "status", "reason"), [
     ("debiased", 1.5, 0, 0, "discard", "not_better"),               # equality at the bar
     ("debiased", math.nextafter(1.5, 0), 0, 0, "keep", "better"),   # the smallest step below it
@@ -87,7 +87,7 @@ def test_equality_at_a_bar_that_complexity_has_moved_is_a_discard() -> None:
 
 
 def test_the_bar_moves_as_the_rule_says_step_by_step() -> None:
-    """science.md 2.1, in numbers: a small keep, two discards, a keep by more than two sigma, a shorter file that reads worse."""
+    """In numbers: a small keep, two discards, a keep by more than two sigma, a shorter file that reads worse."""
     bar = judge.judge_baseline(rules(), [reading(1.500), reading(1.501), reading(1.502)], NOISE).next_bar
     assert bar is not None and bar.ref == pytest.approx(1.501) and (bar.readings, bar.since) == (3, 0)
     steps = [
@@ -250,7 +250,7 @@ def test_a_debiased_keep_is_within_a_sigma_and_a_half_of_the_reference_and_never
 
 
 def test_the_best_is_among_kept_rows_only() -> None:
-    """C15: keep 0.99, a crash that printed 0.000000, a discard at 0.98: the best is 0.99."""
+    """Keep 0.99, a crash that printed 0.000000, a discard at 0.98: the best is 0.99."""
     night = make.Night()
     night.truth, night.sigma = 0.99, 1e-9
     events = [night.start(), *night.baseline(1), *night.candidate(failure=0)]
@@ -292,7 +292,7 @@ def judged_night(rule: str, values: Iterable[float]) -> list[int]:
 
 
 def fast_night(rule: str, values: Iterable[float]) -> list[int]:
-    """The same in plain arithmetic, written from science.md."""
+    """The same in plain arithmetic, written from the rule's text."""
     read = iter(values)
     group = [next(read) for _ in range(3)]
     ref, since, kept = sum(group) / 3, 0, []
@@ -313,7 +313,7 @@ def fast_night(rule: str, values: Iterable[float]) -> list[int]:
 
 @pytest.mark.parametrize("rule", ["debiased", "strict"])
 def test_chance_keeps_of_null_nights_are_those_the_report_expects(rule: str) -> None:
-    """C45: 2,000 nights of 100 candidates that are all the incumbent again."""
+    """2,000 nights of 100 candidates that are all the incumbent again."""
     for seed in range(12):
         assert fast_night(rule, null_readings(seed)) == judged_night(rule, null_readings(seed))
     gauss = random.Random(45).gauss

@@ -1,4 +1,4 @@
-"""What a candidate prints, returns or changes never becomes a number: whole studies with scripted proposals (C03, C05, C08, C36, fault 30)."""
+"""What a candidate prints, returns or changes never becomes a number: whole studies with scripted proposals."""
 
 from __future__ import annotations
 

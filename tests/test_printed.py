@@ -1,4 +1,4 @@
-"""What is read out of logs of every kind (C01, C03, C04, C05, C08), and what is shown of them."""
+"""What is read out of logs of every kind, and what is shown of them."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def one_trial(project: Path, edits: Path) -> None:
     assert git(project, "rev-parse", "autoresearch/t") == study_of(project).rows[1].commit
 
 
-# The states of case C24: each works with the user's state untouched, or is refused in one sentence before anything is written.
+# Each state of a repository works with the user's state untouched, or is refused in one sentence before anything is written.
 
 
 def test_a_folder_without_a_repository_is_refused(lean: Path) -> None:

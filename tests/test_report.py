@@ -1,4 +1,4 @@
-"""The page of the morning on every prefix of a night (C18, R1, R2), and that foreign text is never markup."""
+"""The page of the morning on every prefix of a night, and that foreign text is never markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list of edits is read, checked and applied one after the other (C51)."""
+"""A list of edits is read, checked and applied one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Status on every prefix of a night, for programs and for people (C18, R2)."""
+"""Status on every prefix of a night, for programs and for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other people's results.tsv: read by column name, never guessed, never shifted, every bad line named (C11, C12, C14, C15)."""
+"""Other people's results.tsv: read by column name, never guessed, never shifted, every bad line named."""
 
 from __future__ import annotations
 
