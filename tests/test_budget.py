@@ -53,7 +53,6 @@ def test_nothing_stops_a_study_that_has_budget_left() -> None:
 @pytest.mark.parametrize(("study", "law", "allowed", "reason", "code", "sentence"), [
     (night(None, None, None), rules(crashes=3), Limits(trials=9), "consecutive_crashes", 3, "3 trials in a row crashed, the limit of [escalation]"),
     (night(-0.1, refused=2), rules(refused=2), Limits(trials=9), "refused_proposals", 3, "2 proposals in a row were refused"),
-    (night(-0.1).model_copy(update={"interruptions_in_a_row": 3}), rules(), Limits(trials=9), "infrastructure", 75, "3 interruptions in a row: the machine"),
     (night(0.1), rules({"trials": 9, "target": 1.5}), Limits(trials=9), "target", 0, "the incumbent's 1.4401 meets the target 1.5"),
     (night(-0.1, 0.1), rules(), Limits(trials=2), "trials", 0, "all 2 trials are done"),
     (night(None, None), rules(), Limits(trials=2), "trials", 4, "all 2 trials are done, but no trial after the baseline could be measured"),
@@ -83,7 +82,6 @@ def test_a_person_is_called_before_a_plan_is_fulfilled() -> None:
 def test_one_below_a_limit_is_no_reason() -> None:
     assert asked(night(None, None), Limits(trials=3), rules(crashes=3)) is None
     assert asked(night(refused=1), Limits(trials=3), rules(refused=2)) is None
-    assert asked(night().model_copy(update={"interruptions_in_a_row": 2}), Limits(trials=3)) is None
 
 
 def test_crashes_that_a_measured_trial_followed_do_not_stop_the_night() -> None:
@@ -207,3 +205,11 @@ def test_the_baseline_alone_is_no_success_of_a_trial() -> None:
     for study, code in ((night(None), 4), (night(None, -0.1), 0), (night(0.1), 0)):
         stop = asked(study, Limits(trials=study.trials))
         assert stop is not None and stop.exit_code == code
+
+
+def test_three_interruptions_in_a_row_are_the_machines_trouble_even_in_an_open_trial() -> None:
+    assert budget.machine(night().model_copy(update={"interruptions_in_a_row": 2}), rules()) is None
+    stop = budget.machine(night().model_copy(update={"interruptions_in_a_row": 3}), rules())
+    assert stop is not None
+    assert (stop.reason, stop.exit_code) == ("infrastructure", 75)
+    assert "3 interruptions in a row: the machine" in stop.sentence

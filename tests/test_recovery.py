@@ -130,6 +130,20 @@ def test_a_trial_that_the_machine_ends_twice_is_interrupted_and_no_crash(make_pr
     must_be_whole(project)
 
 
+def test_a_machine_that_ends_the_baseline_again_and_again_pauses_the_study_and_does_not_end_it(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = make_project(rules=LEAN)
+    crash_at(project, "journal:launched", edits_file(tmp_path, NO_IDEA))
+    for _ in range(2):
+        crash_at(project, "journal:launched")
+    paused = resume_study(project, seen=keeping_the_table(project))
+    assert (paused.reason, paused.exit_code) == ("infrastructure", 75)
+    assert resume_study(project, seen=keeping_the_table(project)).exit_code == 0
+    assert study_of(project).rows[0].status is Status.KEEP
+    must_be_whole(project)
+
+
 def test_a_job_that_outlived_its_harness_is_never_believed(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=LEAN)
     crash_at(project, "journal:launched", edits_file(tmp_path, NO_IDEA))

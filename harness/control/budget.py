@@ -82,8 +82,6 @@ def stop(study: Study, allowed: Limits, rules: Rules, now: datetime) -> Stop | N
         return _stop(
             "refused_proposals", RULE, f"{study.refused_in_a_row} proposals in a row were refused, the limit of [escalation] in program.md"
         )
-    if study.interruptions_in_a_row >= rules.crash.infrastructure_failures:
-        return _stop("infrastructure", INFRASTRUCTURE, f"{study.interruptions_in_a_row} interruptions in a row: the machine, not the ideas")
     if target := _target_met(study, rules):
         return _stop("target", DONE, target)
     if allowed.trials is not None and study.trials >= allowed.trials:
@@ -98,6 +96,14 @@ def _out_of_time(study: Study, allowed: Limits, seconds: float | None, now: date
     if seconds == 0.0:
         return _planned(study, which, "the time is used up")
     return _planned(study, which, f"{seconds:.0f} s are left and a trial takes about {expected_seconds(study):.0f} s")
+
+
+def machine(study: Study, rules: Rules) -> Stop | None:
+    """Asked before an open trial goes on, too: a job that is cut off again and again is the machine's trouble."""
+    if study.interruptions_in_a_row < rules.crash.infrastructure_failures:
+        return None
+    said = f"{study.interruptions_in_a_row} interruptions in a row: the machine, not the ideas; `ratchet resume` goes on"
+    return _stop("infrastructure", INFRASTRUCTURE, said)
 
 
 def no_baseline(study: Study) -> Stop:

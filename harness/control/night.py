@@ -47,8 +47,8 @@ class Night:
         if reason := self.interrupts.reason():
             return Stop(reason=reason.lower(), sentence=f"{reason} received; `ratchet resume` goes on", exit_code=self.interrupts.exit_code)
         self.steering.reread(self.clock.now())
-        if self.study.current is not None:
-            return None
+        if (trouble := budget.machine(self.study, self.steering.rules)) or self.study.current is not None:
+            return trouble
         if self.study.rows and self.study.baseline is not None and self.study.baseline.status is not Status.KEEP:
             return budget.no_baseline(self.study)
         request = self.recorder.folder.stop_request
@@ -107,7 +107,7 @@ class Night:
     def evaluate(self) -> Sequence[Reading]:
         """All readings of the current trial; those the journal has are not taken again."""
         row = self._current()
-        if row.verdict is not None or row.interruptions > self.steering.rules.crash.reruns_after_interruption:
+        if row.verdict is not None or self._given_up(row):
             return row.readings or (_never_ran(row),)
         files = self._texts(self._commit())
         for replicate in range(self._baseline_readings() if row.trial == 0 else 1):
@@ -130,7 +130,7 @@ class Night:
 
     def _decide(self, row: TrialRow, readings: Sequence[Reading]) -> Verdict:
         rules, sigma = self.steering.rules, self._noise()
-        if row.interruptions > rules.crash.reruns_after_interruption:
+        if self._given_up(row):
             why = f"interrupted {row.interruptions} times"
             verdict = Verdict(status=Status.INTERRUPTED, reason="infrastructure", detail=why, rule=rules.keep.rule, next_bar=self.study.bar)
         elif row.trial == 0:
@@ -180,6 +180,10 @@ class Night:
         new = judge.after_remeasuring(unselected) if unselected else bar.model_copy(update={"since": 0})
         self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new))
         return True
+
+    def _given_up(self, row: TrialRow) -> bool:
+        """Interrupted too often. The baseline never is: without it there is no study, so only the limit of interruptions in a row ends it."""
+        return row.trial > 0 and row.interruptions > self.steering.rules.crash.reruns_after_interruption
 
     def _texts(self, commit: str) -> dict[str, str]:
         return {name: self.ratchet.text_at(commit, name) for name in self.steering.rules.scope.editable}
