@@ -109,7 +109,7 @@ def test_a_lock_whose_pid_now_belongs_to_another_program_holds_nobody_up(project
     assert stopped.returncode == StudyUnknown.exit_code
     assert bystander.poll() is None
     bystander.kill()
-    assert read_holder(path) is None
+    os.waitid(os.P_PID, bystander.pid, os.WEXITED | os.WNOWAIT)
     path.write_text(json.dumps(mine))
     assert read_holder(path) is None, "dead, though nobody has taken its exit code yet"
     bystander.wait()
