@@ -139,7 +139,7 @@ class Night:
 
     def launch(self, replicate: int) -> ev.Launched:
         """A job starts."""
-        return ev.Launched(trial=self.trial, replicate=replicate, seed=replicate, token=sha(f"t{self.trial}", 32), pid=4000 + self.trial,
+        return ev.Launched(trial=self.trial, replicate=replicate, seed=replicate, marker=sha(f"t{self.trial}", 32), pid=4000 + self.trial,
                            process_started=1.0, boot_id="boot")  # fmt: skip
 
     def committed(self) -> ev.Committed:

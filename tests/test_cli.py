@@ -74,6 +74,10 @@ def modify(project: Path) -> None:
     (project / "train.py").write_text((project / "train.py").read_text() + "# mine\n")
 
 
+def name_another_metric(project: Path) -> None:
+    set_rules(project, '[metric]\nname = "val_loss"')
+
+
 def lose_data(project: Path) -> None:
     (project / "data.bin").unlink()
 
@@ -106,6 +110,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], list[str], int, str]] = {
     "modified": (modify, [], 2, "--commit"),
     "data": (lose_data, [], 2, "python prepare.py"),
     "description": (break_describe, [], 2, "description"),
+    "metric": (name_another_metric, [], 2, "prepare.py measures 'val_bpb'"),
     "launcher": (no_launcher, [], 75, "no-such-launcher"),
     "proposer": (nothing, ["--proposer", "serach"], 2, "did you mean 'search'?"),
     "no edits": (nothing, ["--proposer", "scripted"], 2, "--edits"),

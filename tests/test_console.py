@@ -60,10 +60,10 @@ def test_the_opening_lines_tell_study_readings_and_baseline() -> None:
 def test_the_rest_of_the_events_worth_a_line() -> None:
     night = make.Night()
     again: list[Event] = [
-        Launched(trial=0, replicate=3, seed=3, token="t", pid=1, process_started=0, boot_id=""),
+        Launched(trial=0, replicate=3, seed=3, marker="t", pid=1, process_started=0, boot_id=""),
         Trained(trial=0, replicate=3, outcome=JobOutcome(end=JobEnd.OK)),
         Scored(trial=0, replicate=3, measurement=night.measure(1.5403)),
-        BarMoved(trial=0, bar=Bar(ref=1.5402, readings=4)),
+        BarMoved(trial=0, bar=Bar(ref=1.5402, readings=4), value=1.5402),
     ]
     lines = said([
         *opening(night), *night.refuse(), Warned(code="rules", message="line 3 is broken"), RulesChanged(digest="ab" * 32, diff=""), *again,
@@ -72,7 +72,7 @@ def test_the_rest_of_the_events_worth_a_line() -> None:
     assert [line[10:] for line in lines] == [
         "refused: MATRIX_LR 0.04 → 0.04 (duplicate, like trial 1)",
         "warning: line 3 is broken",
-        "program.md changed (now abababababab); in force from the next trial on",
+        "program.md changed (now abababababab); in force from now on",
         "incumbent (trial 0) measured again: 1.5403",
         "the bar now rests on 4 unselected readings of trial 0: 1.5402",
         "trial 1 interrupted: suspended",
@@ -108,25 +108,25 @@ def test_a_terminal_that_goes_away_stops_the_printing_and_nothing_else(tmp_path:
     stream, log = Broken(3, error), tmp_path / "console.log"
     console = Console(stream, log)
     tell(console, make.night(6))
-    console.close("bye")
+    console.close()
     assert len(stream.getvalue().splitlines()) == 3 and stream.tries == 4
-    assert log.read_text().splitlines() == [*said(make.night(6)), "bye"]
+    assert log.read_text().splitlines() == said(make.night(6))
 
 
 def test_a_live_board_on_a_broken_terminal_raises_nothing(tmp_path: Path) -> None:
     console = Console(Broken(40, OSError(5, "gone")), tmp_path / "log", live=True)
     tell(console, make.night(6))
     console.point({"step": 1})
-    console.close("bye")
-    assert (tmp_path / "log").read_text().endswith("bye\n")
+    console.close()
+    assert (tmp_path / "log").read_text().endswith("(exit code 0)\n")
 
 
 def test_a_log_that_cannot_be_written_raises_nothing(tmp_path: Path) -> None:
     stream = io.StringIO()
     console = Console(stream, tmp_path / "missing" / "console.log")
     tell(console, make.night(1))
-    console.close("bye")
-    assert stream.getvalue().endswith("bye\n")
+    console.close()
+    assert stream.getvalue().endswith("(exit code 0)\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is Linux's")
@@ -134,8 +134,8 @@ def test_a_full_disk_ends_the_log_not_the_printing() -> None:
     stream = io.StringIO()
     console = Console(stream, Path("/dev/full"))
     tell(console, make.night(1))
-    console.close("bye")
-    assert stream.getvalue().splitlines() == [*said(make.night(1)), "bye"]
+    console.close()
+    assert stream.getvalue().splitlines() == said(make.night(1))
 
 
 def test_the_log_is_appended_to_by_a_resumed_study(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_the_live_board_shows_the_job_and_every_line_stays(tmp_path: Path, monke
                   {"step": "x", "progress": float("nan"), "loss": None, "tokens_per_second": float("inf")}, {"progress": 7}, {}):  # fmt: skip
         console.point(point)
         console.phase("training")
-    console.close("bye")
+    console.close()
     shown = stream.getvalue()
     for part in ("training", "step 16", "loss 3.2500", "16,000 tokens/s", "50%", "96 of 100 trials left", "\x1b[?25h"):
         assert part in shown, part

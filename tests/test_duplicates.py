@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.graph.duplicates import assignments, change, change_all, fingerprint, is_seed, parse, respell, same_idea
+from harness.graph.duplicates import assignments, change, change_all, fingerprint, is_seed, parse, respell
 
 TEXT = '''"""Doc."""
 import torch
@@ -128,12 +128,6 @@ def test_net_lines_are_exact_and_no_count_is_negative(old: list[str], new: list[
     assert (made.added_lines + made.removed_lines == 0) == (old == new)
 
 
-def test_the_earlier_trial_is_named() -> None:
-    made = change("x = 1\n", "x = 2\n")
-    assert same_idea(made, {made.ast_sha256: 7}) == 7
-    assert same_idea(made, {"other": 7}) is None
-
-
 def test_several_files_make_one_change() -> None:
     before = {"a.py": "x = 1\n", "b.py": "y = 1\n"}
     made = change_all(before, {**before, "b.py": "y = 2\nz = 3\n"})
@@ -148,3 +142,9 @@ def test_respelling_replaces_exactly_the_value() -> None:
     values = dict(assignments(parse(text)))
     assert respell(text, values["RATE"], "0.25") == text.replace("-0.5", "0.25")
     assert respell(text, values["OTHER"], "2") == text.replace("    1", "    2")
+
+
+def test_what_explains_the_code_is_no_line_of_it() -> None:
+    plain, told = "x = 1\n", "# why\n\nx = 1\n    # and how\n"
+    assert (change(told, plain).net_lines, change(plain, told).net_lines) == (0, 0)
+    assert change(plain, plain + "y = 2\n").net_lines == 1

@@ -128,7 +128,7 @@ def loading(body: str) -> str:
 def test_an_evaluation_that_hangs_is_tried_once_more_and_leaves_checkpoint_and_log(tmp_path: Path) -> None:
     job = spec(tmp_path, loading("time.sleep(60)"))
     found = fault(measure(job, finished(job), rules(trial={"evaluate_seconds": 20.0}), Skewed(speed=20)))
-    assert (found.reason, found.candidate_to_blame) == ("evaluation", False)
+    assert (found.reason, found.candidate_to_blame) == ("evaluation", True)
     assert found.detail == "no record after 20 s"
     assert attempts(job) == 2
     assert job.folder.checkpoint.exists()
@@ -177,7 +177,7 @@ def test_a_model_that_cannot_be_loaded_is_the_candidates_fault_and_not_tried_aga
 def test_a_trusted_side_that_breaks_the_contract_gives_no_value(tmp_path: Path, body: str, said: str) -> None:
     job = spec(tmp_path, stub(), prepare=trusted("    scorer.send(end={})\n", f"    scorer.send(end={{}})\n    {body}\n"))
     found = fault(measure(job, finished(job)))
-    assert (found.reason, found.candidate_to_blame) == ("evaluation", False)
+    assert (found.reason, found.candidate_to_blame) == ("metric_error", False)
     assert said in found.detail
 
 

@@ -330,3 +330,9 @@ def test_what_one_job_leaves_the_next_cannot_find(tmp_path: Path) -> None:
 def test_a_launcher_that_is_missing_is_the_machines_fault_and_nothing_starts(tmp_path: Path) -> None:
     with pytest.raises(InfrastructureFault, match="'no-such-launcher' is not found"):
         Bench().run(spec(tmp_path, ""), rules(run={"command": ["no-such-launcher", "train.py"]}))
+
+
+def test_a_checkpoint_written_on_after_done_is_no_result_of_the_budget(tmp_path: Path) -> None:
+    text = SETUP + OPEN + "spare = os.dup(prepare._checkpoint)\n" + SAVE + "time.sleep(0.3)\nos.write(spare, b' better')\n"
+    outcome = Bench().run(spec(tmp_path, text), rules())
+    assert (outcome.end, outcome.reason, outcome.checkpoint_sha256) == (JobEnd.INVALID, "checkpoint_changed", None)

@@ -166,12 +166,15 @@ def test_a_job_that_did_not_end_well_has_the_status_of_its_end_whatever_was_meas
         assert (verdict.value, verdict.gain, verdict.p_better, verdict.next_bar) == (None, None, None, bar)
 
 
-@pytest.mark.parametrize(("to_blame", "status"), [(True, Status.INVALID), (False, Status.CRASH)])
-def test_a_fault_of_the_evaluation_is_no_value_even_with_a_number_beside_it(to_blame: bool, status: Status) -> None:
-    fault = EvaluationFault(reason="short_answer", detail="3 of 9", candidate_to_blame=to_blame)
+@pytest.mark.parametrize(
+    ("reason", "to_blame", "status"),
+    [("short_answer", True, Status.INVALID), ("evaluation", True, Status.CRASH), ("metric_error", False, Status.INTERRUPTED)],
+)
+def test_a_fault_of_the_evaluation_is_no_value_even_with_a_number_beside_it(reason: str, to_blame: bool, status: Status) -> None:
+    fault = EvaluationFault(reason=reason, detail="3 of 9", candidate_to_blame=to_blame)
     for value in (None, 1.0):
         verdict = judge.judge(rules(), Bar(ref=1.5), reading(value, fault=fault), NOISE, change())
-        assert (verdict.status, verdict.reason, verdict.detail, verdict.value) == (status, "short_answer", "3 of 9", None)
+        assert (verdict.status, verdict.reason, verdict.detail, verdict.value) == (status, reason, "3 of 9", None)
 
 
 @pytest.mark.parametrize("rule", ["debiased", "strict"])

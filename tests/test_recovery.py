@@ -144,6 +144,20 @@ def test_a_machine_that_ends_the_baseline_again_and_again_pauses_the_study_and_d
     must_be_whole(project)
 
 
+def test_a_proposal_that_could_not_be_made_is_refused_in_one_event_and_resumes(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 1")
+    edits = tmp_path / "edits.toml"
+    edits.write_text(
+        '[[proposals]]\ntitle = "misses"\nfind = "nowhere"\nreplace = "x"\n[[proposals]]\ntitle = "hits"\nset = { VALUE = 1.1 }\n'
+    )
+    crash_at(project, "journal:refused", edits)
+    assert resume_study(project, seen=keeping_the_table(project)).exit_code == 0
+    study = study_of(project)
+    assert [(one.proposal, one.reason) for one in study.refusals] == [(1, "edit_failed")]
+    assert [row.title for row in study.rows] == ["baseline", "hits"]
+    must_be_whole(project)
+
+
 def test_a_job_that_outlived_its_harness_is_never_believed(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=LEAN)
     crash_at(project, "journal:launched", edits_file(tmp_path, NO_IDEA))

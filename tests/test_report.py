@@ -77,7 +77,7 @@ def test_every_keep_can_be_replayed_adopted_and_undone() -> None:
     assert kept
     for row in kept:
         assert f"| {row.trial} | {row.value:.6f} |" in text
-        assert f"`git show {(row.commit or '')[:12]}:train.py`" in text
+        assert f"`git show {(row.commit or '')[:12]}:./train.py`" in text
     assert "`git merge autoresearch/mar8`" in text and "git revert" in text
 
 

@@ -94,7 +94,7 @@ def test_the_last_warnings_are_shown_flat_and_the_rest_counted() -> None:
 def test_a_bar_on_more_readings_has_a_smaller_error() -> None:
     study = make.study(20, stop=False)
     before = (status.gain(study) or {})["standard_error"]
-    entry = next(make.entries([BarMoved(trial=4, bar=Bar(ref=1.53, readings=3))]))
+    entry = next(make.entries([BarMoved(trial=4, bar=Bar(ref=1.53, readings=3), value=1.53)]))
     study.apply(entry)
     after = status.gain(study) or {}
     assert after["standard_error"] < before and after["estimate"] != after["reading"]

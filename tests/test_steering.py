@@ -258,3 +258,13 @@ def test_flags_of_the_start_hold_until_program_md_is_edited_and_an_edit_is_there
     assert study_of(project).trials == 3
     assert {row.status for row in study_of(project).rows[1:]} == {Status.DISCARD}
     assert isinstance(seen.events[0], StudyStarted)
+
+
+def test_an_edit_that_broke_while_nobody_ran_is_said_once(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[stop]\ntrials = 1")
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.3}, {"VALUE": 1.31}]))
+    (project / "program.md").write_text("no rules at all\n")
+    seen = Seen()
+    resume_study(project, seen=seen, trials=2)
+    assert [event.code for event in seen.events if isinstance(event, Warned)] == ["rules"]
+    assert study_of(project).trials == 2

@@ -14,7 +14,7 @@ from harness.artifacts.events import BarMoved, Event, Interrupted, Resumed, Rule
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
 from harness.errors import JournalCorrupt, StudyUnknown
-from harness.trial import Bar, Status, Stop
+from harness.trial import Bar, EvaluationFault, Status, Stop
 from tests import study_factory as make
 
 
@@ -24,10 +24,15 @@ def counters(study: Study) -> dict[str, Any]:
 
 
 def reread(night: make.Night, trial: int, value: float | None, replicate: int = 1) -> list[Event]:
-    """The incumbent measured again."""
+    """The incumbent measured again, before the bar is moved by it."""
     return [night.launch(replicate).model_copy(update={"trial": trial}), *(
         event.model_copy(update={"trial": trial}) for event in list(night.job(replicate, value))[1:]
     )]  # fmt: skip
+
+
+def moved(trial: int, value: float | None) -> Event:
+    """What the loop makes of it."""
+    return BarMoved(trial=trial, bar=Bar(ref=1.5), value=value)
 
 
 def eventful(seed: int, trials: int) -> list[Event]:
@@ -46,7 +51,8 @@ def eventful(seed: int, trials: int) -> list[Event]:
                 break
         incumbent = night.trial if night.tip != before else incumbent
         if night.random.random() < 0.3:
-            events += [*reread(night, incumbent, night.reading(night.truth)), BarMoved(trial=incumbent, bar=Bar(ref=night.truth))]
+            value = night.reading(night.truth)
+            events += [*reread(night, incumbent, value), BarMoved(trial=incumbent, bar=Bar(ref=night.truth), value=value)]
         if night.random.random() < 0.2:
             events += [Warned(code="rules", message="line 3"), RulesChanged(digest=f"d{night.trial}", diff="", limits={"trials": 9})]
     return [*events, Stopped(stop=Stop(reason="trials", sentence="done", exit_code=0))]
@@ -175,7 +181,7 @@ def test_refusals_in_a_row_count_until_a_trial_begins() -> None:
     events = [night.start(), *night.baseline(), *night.refuse(), *night.refuse("syntax")]
     study = make.fold(events)
     assert (study.refused, study.refused_in_a_row, study.pending, study.trials) == (2, 2, None, 0)
-    assert [(number, reason) for number, reason, _, _ in study.refusals] == [(1, "duplicate"), (2, "syntax")]
+    assert [(one.proposal, one.reason) for one in study.refusals] == [(1, "duplicate"), (2, "syntax")]
     study = make.fold([*events, *night.candidate(0.0), *night.refuse()])
     assert (study.refused, study.refused_in_a_row) == (3, 1)
 
@@ -183,8 +189,8 @@ def test_refusals_in_a_row_count_until_a_trial_begins() -> None:
 def test_a_refused_proposal_is_remembered_by_what_it_would_have_changed_at_most_400_times() -> None:
     night = make.Night()
     study = make.fold([night.start(), *night.baseline(), *(event for _ in range(405) for event in night.refuse())])
-    assert (len(study.refusals), study.refusals[0][0], study.refused) == (400, 6, 405)
-    assert study.refusals[-1][2] == "MATRIX_LR"
+    assert (len(study.refusals), study.refusals[0].proposal, study.refused) == (400, 6, 405)
+    assert study.refusals[-1].axis == "MATRIX_LR"
 
 
 def test_readings_of_identical_code_are_pooled_by_trial() -> None:
@@ -192,16 +198,23 @@ def test_readings_of_identical_code_are_pooled_by_trial() -> None:
     events = [night.start(), *night.baseline()]
     first = make.fold(events)
     assert first.rereadings == {0: [r.value for r in first.rows[0].readings]} and len(first.rereadings[0]) == 3
-    events += [*night.candidate(-0.02), *reread(night, 0, 1.54, 3)]
+    events += [*night.candidate(-0.02), *reread(night, 0, 1.54, 3), moved(0, 1.54)]
     assert make.fold(events).rereadings[0][3:] == [1.54]
     events += night.candidate(0.05)
     kept = make.fold(events)
     assert kept.incumbent is not None and 2 not in kept.rereadings, "one reading says nothing of the noise"
-    events += reread(night, 2, 1.49)
+    events += [*reread(night, 2, 1.49), moved(2, 1.49)]
     assert make.fold(events).rereadings[2] == [kept.incumbent.value, 1.49], "the reading that was selected counts in the spread"
-    events += [*reread(night, 2, None, 2), *reread(night, 2, 1.48, 3)]
+    events += [
+        *reread(night, 2, None, 2),
+        moved(2, None),
+        *reread(night, 2, 99.0, 2),
+        moved(2, None),
+        *reread(night, 2, 1.48, 2),
+        moved(2, 1.48),
+    ]
     study = make.fold(events)
-    assert study.rereadings[2] == [kept.incumbent.value, 1.49, 1.48], "a reading that failed is no reading"
+    assert study.rereadings[2] == [kept.incumbent.value, 1.49, 1.48], "a reading that failed or was not believed is no reading"
     assert study.incumbent == kept.incumbent and study.rows == kept.rows, "re-measuring changes no row"
 
 
@@ -256,3 +269,12 @@ def test_a_resume_after_a_stop_counts_rows_anew_but_a_death_does_not() -> None:
     events: list[Event] = [night.start(), *list(night.baseline())[:2], Interrupted(trial=0, replicate=0, reason="died"), resumed]
     assert make.fold(events).interruptions_in_a_row == 1
     assert make.fold([*events, stopped, resumed]).interruptions_in_a_row == 0
+
+
+def test_a_fault_of_ours_counts_as_an_interruption_and_one_of_the_candidates_does_not() -> None:
+    night = make.Night()
+    start = [night.start(), *list(night.baseline())[:4]]
+    trained = next(n for n, event in enumerate(start) if event.kind == "trained")
+    for to_blame, count in ((False, 1), (True, 0)):
+        fault = EvaluationFault(reason="metric_error", detail="", candidate_to_blame=to_blame)
+        assert make.fold([*start[: trained + 1], Scored(trial=0, replicate=0, fault=fault)]).interruptions_in_a_row == count

@@ -118,13 +118,13 @@ class Committed(Record):
 
 
 class Launched(Record):
-    """A training job starts. Pid, start time and boot id name the process beyond reuse; `token` marks its processes."""
+    """A training job starts. Pid, start time and boot id name the process beyond reuse; `marker` is in the environment of its processes."""
 
     kind: Literal["launched"] = "launched"
     trial: int
     replicate: int
     seed: int
-    token: str
+    marker: str
     pid: int
     process_started: float
     boot_id: str
@@ -179,11 +179,12 @@ class Settled(Record):
 
 
 class BarMoved(Record):
-    """The incumbent was measured again, so the bar rests on unselected readings."""
+    """The incumbent was measured again, so the bar rests on unselected readings. `value` is the new one, `None` when it is not to be believed."""
 
     kind: Literal["bar_moved"] = "bar_moved"
     trial: int
     bar: Bar
+    value: float | None
 
 
 class Stopped(Record):

@@ -15,7 +15,18 @@ from harness.artifacts import journal
 from harness.artifacts.journal import Position
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, Bar, JobEnd, Noise, Reading, Status, Stop
+from harness.trial import FAILED, MEASURED, Bar, JobEnd, Noise, Reading, Record, Status, Stop
+
+REMEMBERED = 400
+
+
+class Refusal(Record):
+    """A proposal that did not run."""
+
+    proposal: int
+    reason: str
+    axis: str
+    edit: str
 
 
 class Study(BaseModel):
@@ -51,7 +62,7 @@ class Study(BaseModel):
     stop: Stop | None = None
     row_count: int = 0
     rows: list[TrialRow] = Field(default_factory=list, exclude=True)
-    refusals: list[tuple[int, str, str, str]] = Field(default_factory=list)
+    refusals: list[Refusal] = Field(default_factory=list)
 
     @property
     def trials(self) -> int:
@@ -102,10 +113,9 @@ def _proposed(study: Study, event: ev.Proposed) -> None:
 
 def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
-    study.refusals = [*study.refusals, (event.proposal, event.reason, pending.axis if pending else "", pending.edit if pending else "")][
-        -400:
-    ]
-    study.pending, study.refused = None, study.refused + 1
+    said = Refusal(proposal=event.proposal, reason=event.reason, axis=pending.axis if pending else "", edit=pending.edit if pending else "")
+    study.refusals = [*study.refusals, said][-REMEMBERED:]
+    study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
 
 
@@ -137,17 +147,15 @@ def _trained(study: Study, event: ev.Trained) -> None:
 
 
 def _scored(study: Study, event: ev.Scored) -> None:
-    study.launched, study.interruptions_in_a_row = None, 0
-    value = event.measurement.value if event.measurement else None
+    ours = event.fault is not None and not event.fault.candidate_to_blame
+    study.launched, study.interruptions_in_a_row = None, study.interruptions_in_a_row + 1 if ours else 0
     if _rereads_incumbent(study, event.trial):
-        if value is not None:
-            _pool(study, event.trial, value)
         return
     assert study.current is not None, "scored belongs to the trial in progress"
     last = study.current.readings[-1].model_copy(update={"measurement": event.measurement, "fault": event.fault})
     study._update(readings=(*study.current.readings[:-1], last))
-    if event.trial == 0 and value is not None:
-        _pool(study, 0, value)
+    if event.trial == 0 and event.measurement is not None:
+        _pool(study, 0, event.measurement.value)
 
 
 def _rereads_incumbent(study: Study, trial: int) -> bool:
@@ -202,6 +210,8 @@ def _settled(study: Study, event: ev.Settled) -> None:
 
 def _bar_moved(study: Study, event: ev.BarMoved) -> None:
     study.bar = event.bar
+    if event.value is not None:
+        _pool(study, event.trial, event.value)
 
 
 def _stopped(study: Study, event: ev.Stopped) -> None:

@@ -87,8 +87,6 @@ class Desk:
 
     def _refuse_unread(self, number: int, refusal: ProposalRefused) -> None:
         """The proposer itself could not make an edit of its idea."""
-        title = str(refusal)[:300]
-        self._recorder.emit(Proposed(proposal=number, stored_sha256="", title=title, axis="", edit="", proposer=self._proposer.name))
         self._recorder.emit(Refused(proposal=number, reason=refusal.reason, detail=str(refusal)[:500]))
 
     def _texts(self, commit: str, rules: Rules) -> dict[str, str]:

@@ -16,15 +16,15 @@ class Ports(Protocol):
     """The eight seams of the loop. `harness/control/night.py` has the real ones."""
 
     def baseline(self) -> bool:
-        """Measure the unmodified file first; `False` when that is not finished."""
+        """Whether the unmodified file has been measured; when not, that is this turn's work."""
         ...
 
     def inspect(self) -> Stop | None:
-        """Rules, signals, budget and fixed files, as they are now: a reason to stop, or `None`."""
+        """Signals, rules and budget as they are now: a reason to stop, or `None`."""
         ...
 
     def propose(self) -> bool:
-        """One admitted proposal; `False` when it was refused or there is none."""
+        """Whether there is a trial to run: one found open, or a proposal just admitted."""
         ...
 
     def apply(self) -> None:
@@ -39,11 +39,11 @@ class Ports(Protocol):
         """The judge's word, durable."""
         ...
 
-    def keep(self, verdict: Verdict) -> None:
+    def keep(self) -> None:
         """Move the branch."""
         ...
 
-    def revert(self, verdict: Verdict) -> None:
+    def revert(self) -> None:
         """Stay at the incumbent."""
         ...
 
@@ -66,6 +66,6 @@ def run_trial(ports: Ports) -> None:
         return
     verdict = ports.better(readings)
     if verdict.status is Status.KEEP:
-        ports.keep(verdict)
+        ports.keep()
     else:
-        ports.revert(verdict)
+        ports.revert()

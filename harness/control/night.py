@@ -74,7 +74,7 @@ class Night:
         readings = self.evaluate()
         if readings:
             verdict = self.better(readings)
-            (self.keep if verdict.status is Status.KEEP else self.revert)(verdict)
+            (self.keep if verdict.status is Status.KEEP else self.revert)()
         return False
 
     def propose(self) -> bool:
@@ -146,18 +146,18 @@ class Night:
         ))  # fmt: skip
         return verdict
 
-    def keep(self, verdict: Verdict) -> None:
+    def keep(self) -> None:
         """The branch moves after the decision is on disk."""
         row = self._current()
         self.ratchet.keep(self._commit(), row.previous or self._commit())
         self.recorder.emit(Settled(trial=row.trial))
 
-    def revert(self, verdict: Verdict) -> None:
+    def revert(self) -> None:
         """Nothing moves; what was not kept leaves its evidence but no model, unless it was ours to measure and we could not."""
         row = self._current()
         if self.study.incumbent is not None:
             self.ratchet.revert(self._tip())
-        unmeasured = any(reading.fault and not reading.fault.candidate_to_blame for reading in row.readings)
+        unmeasured = any(reading.fault and reading.fault.reason not in judge.INVALID_FAULTS for reading in row.readings)
         if self.steering.rules.log.checkpoints == "kept" and not unmeasured:
             self.recorder.folder.trial(row.folder).drop_checkpoints()
         self.recorder.emit(Settled(trial=row.trial))
@@ -176,9 +176,10 @@ class Night:
         )
         if reading is None:
             return True
-        unselected = self.study.rereadings.get(incumbent.trial, [])[0 if incumbent.trial == 0 else 1 :]
+        value = reading.value if judge.unmeasured(self.steering.rules, reading) is None else None
+        unselected = [*group[0 if incumbent.trial == 0 else 1 :], *([] if value is None else [value])]
         new = judge.after_remeasuring(unselected) if unselected else bar.model_copy(update={"since": 0})
-        self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new))
+        self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new, value=value))
         return True
 
     def _given_up(self, row: TrialRow) -> bool:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 
 from harness.artifacts import durable, provenance
 from harness.artifacts import study as fold
-from harness.artifacts.events import Resumed, Stopped, StudyStarted
+from harness.artifacts.events import Resumed, Stopped, StudyStarted, Warned
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.provenance import FixedFiles
 from harness.artifacts.study import Study
@@ -29,7 +30,16 @@ from harness.control.night import Night
 from harness.control.readings import Bench
 from harness.control.recorder import Observer, Recorder
 from harness.control.steering import Steering, stored_rules
-from harness.errors import DataMissing, InfrastructureFault, ProposalRefused, RatchetError, StudyExists, StudyUnknown, UserFault
+from harness.errors import (
+    BranchMoved,
+    DataMissing,
+    InfrastructureFault,
+    ProposalRefused,
+    RatchetError,
+    StudyExists,
+    StudyUnknown,
+    UserFault,
+)
 from harness.evaluation import guard
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
@@ -82,10 +92,10 @@ def start(wishes: Wishes, company: Company) -> Stop:
     ratchet = Ratchet(folder.project, wishes.tag, folder.index)
     ratchet.check_free(left_over=folder.path.exists())
     data = describe(folder.project, rules)
-    fixed = [*rules.scope.editable, "prepare.py"]
+    needed = [*rules.scope.editable, "prepare.py"]
     if wishes.commit:
-        ratchet.commit_working_files(fixed, f"chore: baseline of study {wishes.tag}")
-    head = ratchet.baseline(fixed)
+        ratchet.commit_working_files(needed, f"chore: baseline of study {wishes.tag}")
+    head = ratchet.baseline(needed)
     _examine(ratchet, head, rules)
     with _locks(folder, device), _all_or_nothing(folder, ratchet, head):
         _must_be_new(folder)
@@ -101,7 +111,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
-            return _run(recorder, ratchet, rules, device, company)
+            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company)
 
 
 def resume(
@@ -110,7 +120,7 @@ def resume(
     """Go on where the journal ends, whatever ended it."""
     folder = StudyDir(project.resolve(), tag)
     if not folder.journal.exists():
-        raise StudyUnknown(f"no study {tag!r} in {folder.project / 'runs'}; `ratchet status` lists those there are")
+        raise StudyUnknown(f"no study {tag!r} in {folder.project / 'runs'}; `ratchet run --tag {tag}` starts one")
     with Lock(folder.lock, f"the study {tag}"):
         study, end = fold.replay(folder.journal)
         if study.started is None:
@@ -129,7 +139,7 @@ def resume(
                 trials=trials or old.trials, hours=hours or old.hours, deadline=new.deadline if deadline or _past(old, now) else old.deadline
             )  # fmt: skip
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
-            return _run(recorder, ratchet, rules, device, company)
+            return _run(recorder, ratchet, steering, device, company)
 
 
 def _must_be_new(folder: StudyDir) -> None:
@@ -173,17 +183,19 @@ def describe(project: Path, rules: Rules) -> DataFacts:
     if done.returncode != 0:
         raise DataMissing(f"{said} (run `python prepare.py` first)" if "prepare.py" not in said else said)
     try:
-        return DataFacts.model_validate_json(done.stdout)
+        facts = DataFacts.model_validate_json(done.stdout)
     except ValidationError as error:
         raise DataMissing(f"`prepare.py describe` printed no usable description: {error.errors()[0]['msg']}") from None
+    if facts.metric != rules.metric.name:
+        raise UserFault(f"[metric] name is {rules.metric.name!r}, but prepare.py measures {facts.metric!r}; correct program.md")
+    return facts
 
 
-def _run(recorder: Recorder, ratchet: Ratchet, rules: Rules, device: Device, company: Company) -> Stop:
-    """The loop with its real ports; how it ended is the journal's last word, infrastructure faults included."""
+def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company) -> Stop:
+    """The loop with its real ports; how it ended is the journal's last word, also when the machine or a moved branch ended it."""
     started, folder, interrupted = recorder.study.started, recorder.folder, company.interrupts.reason
     assert started is not None, "a night begins with study_started"
     adopt_orphans()
-    steering = Steering(Path(started.program), recorder, rules)
     bench = Bench(
         recorder, FixedFiles(folder.prepare, started.prepare_sha256, started.data), device, company.clock, Path(started.data.train),
         Evaluator(started.data, device, company.clock, interrupted), interrupted, company.on_point,
@@ -194,8 +206,16 @@ def _run(recorder: Recorder, ratchet: Ratchet, rules: Rules, device: Device, com
     with durable.disk_faults():
         try:
             stop = run_study(night)
-        except InfrastructureFault as fault:
-            recorder.emit(Stopped(stop=Stop(reason="infrastructure", sentence=str(fault), exit_code=fault.exit_code)))
+        except (InfrastructureFault, BranchMoved) as fault:
+            recorder.emit(
+                Stopped(
+                    stop=Stop(
+                        reason="infrastructure" if isinstance(fault, InfrastructureFault) else "branch_moved",
+                        sentence=str(fault),
+                        exit_code=fault.exit_code,
+                    )
+                )
+            )
             raise
         recorder.emit(Stopped(stop=stop))
     return stop
@@ -216,13 +236,15 @@ def _recorder(folder: StudyDir, study: Study, end: Position, company: Company) -
     clock = company.clock
     base, began = study.elapsed, clock.monotonic()
     log = Journal(folder.journal, end, now=lambda: utc(clock.now()), elapsed=lambda: base + clock.monotonic() - began)
-    log.repair()
+    aside = log.repair()
     recorder = Recorder(folder, log, study, company.observe)
     try:
+        if aside is not None:
+            recorder.emit(Warned(code="journal", message=f"a torn last line, as a crash leaves it, was moved to {aside}"))
         yield recorder
     finally:
         recorder.close()
 
 
-def _past(old: Limits, now: Any) -> bool:
+def _past(old: Limits, now: datetime) -> bool:
     return old.deadline is not None and old.deadline <= now

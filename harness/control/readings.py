@@ -41,9 +41,11 @@ class Bench:
         """Reading number `replicate` of a trial, with that number as its seed; `None` when it was interrupted."""
         self.fixed.check()
         folder = self.recorder.folder.trial(row.folder).reading(replicate)
+        launched = self.recorder.study.launched
+        left = launched.marker if launched and (launched.trial, launched.replicate) == (row.trial, replicate) else secrets.token_hex(16)
         spec = JobSpec(
             files=files, prepare=self.recorder.folder.prepare, train_data=self.train_data, folder=folder, seed=replicate,
-            marker=secrets.token_hex(16), cpu_cap=cpu_cap,
+            marker=left, cpu_cap=cpu_cap,
         )  # fmt: skip
         found = next((r for r in row.readings if r.replicate == replicate), None)
         if found is None or not self._reusable(found, spec):
@@ -70,7 +72,7 @@ class Bench:
         tree = job.start()
         try:
             self.recorder.emit(Launched(
-                trial=row.trial, replicate=replicate, seed=spec.seed, token=spec.marker, pid=tree.pid, process_started=tree.started, boot_id=boot_id(),
+                trial=row.trial, replicate=replicate, seed=spec.seed, marker=spec.marker, pid=tree.pid, process_started=tree.started, boot_id=boot_id(),
             ))  # fmt: skip
         except BaseException:
             tree.end(grace=0.0)

@@ -21,7 +21,7 @@ def recover(recorder: Recorder, ratchet: Ratchet) -> None:
         recorder.emit(Warned(code="git", message=f"removed {path}, left by a killed git"))
     launched = study.launched
     if launched is not None:
-        end_orphan(launched.pid, launched.process_started, launched.boot_id, launched.token)
+        end_orphan(launched.pid, launched.process_started, launched.boot_id, launched.marker)
         if not _was_trained(study):
             recorder.emit(Interrupted(trial=launched.trial, replicate=launched.replicate, reason="the harness ended during the job"))
     _check_branch(study, ratchet)

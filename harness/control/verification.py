@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
+from pathlib import Path
 
 from harness.artifacts import journal, provenance
 from harness.artifacts import snapshot as snapshots
@@ -11,7 +12,9 @@ from harness.artifacts.journal import Position
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.control import recovery
+from harness.control.steering import stored_rules
 from harness.errors import StudyUnknown
+from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
 from harness.trial import Record
 
@@ -35,7 +38,7 @@ def check(folder: StudyDir) -> list[Finding]:
         _snapshot(study, folder),
         _commits(study, ratchet),
         _branch(study, ratchet),
-        _bytes(study, ratchet),
+        _bytes(study, ratchet, stored_rules(folder.program, Path(study.started.program)).scope.editable),
         _checkpoints(study, folder),
         _prepare(study, folder),
     ]
@@ -80,14 +83,13 @@ def _branch(study: Study, ratchet: Ratchet) -> Finding:
     )
 
 
-def _bytes(study: Study, ratchet: Ratchet) -> Finding:
-    """The bytes that were measured are the bytes of the commit."""
+def _bytes(study: Study, ratchet: Ratchet, editable: Sequence[str]) -> Finding:
+    """The commit of each trial holds the bytes that the journal says were measured."""
     wrong = []
     for row in study.rows:
-        if row.commit and "train.py" in (names := ratchet.changed(row.parent, row.commit)) and len(names) == 1:
-            text = ratchet.text_at(row.commit, "train.py")
-            if hashlib.sha256(text.encode()).hexdigest() != row.change.file_sha256:
-                wrong.append(row.trial)
+        texts = {name: ratchet.text_at(row.commit, name) for name in editable} if row.commit else {}
+        if texts and duplicates.change_all(texts, texts).file_sha256 != row.change.file_sha256:
+            wrong.append(row.trial)
     return Finding(what="measured bytes", ok=not wrong, detail=f"trials whose commit holds other bytes: {wrong or 'none'}")
 
 

@@ -30,8 +30,8 @@ from harness.rules import Rules
 from harness.trial import DataFacts, EvaluationFault, JobOutcome, Measurement
 
 ATTEMPTS = 2
-WORTH_ANOTHER_TRY = frozenset({"evaluation", "scorer_died"})
-CANDIDATE_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer", "load_failed"})
+WORTH_ANOTHER_TRY = frozenset({"evaluation", "scorer_died", "metric_error"})
+CANDIDATE_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer", "load_failed", "scorer_died"})
 INTERRUPTED = "interrupted"
 POLL_SECONDS = 0.05
 DATA_VARIABLES = ("HOME", "XDG_CACHE_HOME", "RATCHET_DATA")
@@ -54,7 +54,7 @@ class Evaluator:
             try:
                 result = _Attempt(self._data, self._device, self._clock, self._interrupted, spec, outcome, rules).run()
             except ProtocolFault as fault:
-                result = EvaluationFault(reason="evaluation", detail=f"the evaluator sent {fault}", candidate_to_blame=False)
+                result = EvaluationFault(reason="metric_error", detail=f"the evaluator sent {fault}", candidate_to_blame=False)
             if isinstance(result, Measurement) or result.reason not in WORTH_ANOTHER_TRY:
                 break
         if isinstance(result, Measurement):
@@ -145,10 +145,10 @@ class _Attempt:
                 return EvaluationFault(reason=INTERRUPTED, detail=self._interrupted(), candidate_to_blame=False)
             if ours.closed or ended:
                 return EvaluationFault(
-                    reason="evaluation", detail="the evaluator ended without a record; see evaluate.log", candidate_to_blame=False
+                    reason="metric_error", detail="the evaluator ended without a record; see evaluate.log", candidate_to_blame=False
                 )
             if self._clock.monotonic() - started > limit:
-                return EvaluationFault(reason="evaluation", detail=f"no record after {limit:g} s", candidate_to_blame=False)
+                return EvaluationFault(reason="evaluation", detail=f"no record after {limit:g} s", candidate_to_blame=True)
 
     def _read(self, key: str, value: Any) -> dict[str, Any] | EvaluationFault:
         if key == "record" and isinstance(value, dict):

@@ -37,7 +37,7 @@ def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: M
     after = {**parents, **texts}
     _check_difference(parents, after)
     change = duplicates.change_all(parents, after)
-    earlier = duplicates.same_idea(change, known)
+    earlier = known.get(change.ast_sha256)
     if earlier is not None:
         raise ProposalRefused("duplicate", f"the same program was trial {earlier} already; propose something else", earlier)
     return change

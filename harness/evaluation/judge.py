@@ -16,6 +16,8 @@ from harness.trial import Bar, Change, JobEnd, Noise, Reading, Status, Verdict
 RAMP = 0.05
 RAMP_CAP = 1.0
 DELETION_CREDIT = 0.5
+INVALID_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer"})
+MOST_REREADINGS = 4
 ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
 
 
@@ -25,7 +27,7 @@ def unmeasured(rules: Rules, reading: Reading) -> Verdict | None:
     if outcome.end is not JobEnd.OK:
         return _without_value(rules, ENDS.get(outcome.end, Status.CRASH), outcome.reason, outcome.detail)
     if fault is not None:
-        status = Status.INVALID if fault.candidate_to_blame else Status.CRASH
+        status = Status.INVALID if fault.reason in INVALID_FAULTS else Status.CRASH if fault.candidate_to_blame else Status.INTERRUPTED
         return _without_value(rules, status, fault.reason, fault.detail)
     if reading.value is None:
         return _without_value(rules, Status.CRASH, "no_result", "the evaluation left no record")
@@ -87,7 +89,7 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
 def remeasure_due(rules: Rules, bar: Bar, rereadings: int) -> bool:
     """Whether the incumbent should be measured again: long without a keep, and not often already."""
     after = rules.keep.remeasure_incumbent_after
-    return rules.keep.rule == "debiased" and after is not None and bar.since >= after and rereadings < 4
+    return rules.keep.rule == "debiased" and after is not None and bar.since >= after and rereadings < MOST_REREADINGS
 
 
 def after_remeasuring(values: Sequence[float]) -> Bar:
@@ -102,6 +104,8 @@ def _after_keep(sign: float, y: float, threshold: float, sigma: float, debiased:
 
 
 def _complexity(change: Change, per_line: float, sigma: float) -> float:
+    if per_line == 0:
+        return 0.0
     if change.net_lines < 0:
         return -DELETION_CREDIT * sigma
     return per_line * change.net_lines

@@ -89,7 +89,8 @@ def _gpu() -> Gpu | None:
 
     try:
         pynvml.nvmlInit()
-        return Gpu(pynvml, int(visible) if visible.isdigit() else 0)
+        index = int(visible) if visible.isdigit() else pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByUUID(visible))
+        return Gpu(pynvml, index)
     except pynvml.NVMLError:
         return None
 

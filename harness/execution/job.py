@@ -40,6 +40,7 @@ class _Progress:
     started: float
     ready_at: float | None = None
     done_at: float | None = None
+    sha256_at_done: str | None = None
     cpu_at_go: float = 0.0
     cpu_at_done: float | None = None
     device_peak_mb: float | None = None
@@ -140,6 +141,7 @@ class Job:
             self._note(claims.point(value))
         elif key == "done" and seen.ready_at is not None and seen.done_at is None and isinstance(value, dict):
             seen.done_at = self._clock.monotonic()
+            seen.sha256_at_done = self._checkpoint_sha256()
             seen.cpu_at_done = self._tree.sample()
             seen.claims = value
         else:
@@ -162,6 +164,10 @@ class Job:
         finally:
             os.close(data)
             os.close(checkpoint)
+
+    def _checkpoint_sha256(self) -> str | None:
+        path = self._spec.folder.checkpoint
+        return provenance.sha256(path) if path.is_file() and not path.is_symlink() else None
 
     def _over_limit(self) -> _End | None:
         now, seen, trial = self._clock.monotonic(), self._seen, self._rules.trial
@@ -206,16 +212,14 @@ class Job:
         return self._seen.device_peak_mb if self._on_gpu else self._tree.peak_memory_mb
 
     def _exited(self, code: int) -> _End:
-        seen, tail = self._seen, self._spec.folder.train_log
-        log = tail.read_bytes()
+        seen, log = self._seen, self._spec.folder.train_log.read_bytes()
         if code != 0 and any(word.encode() in log for word in MEMORY_WORDS):
             return _End(JobEnd.OOM, "out_of_memory", printed.error_line(log))
         if code == -9:
             return _End(JobEnd.OOM, "killed", "killed by the system, as it does when memory runs out")
         if code != 0:
             return _End(JobEnd.CRASH, "late_failure" if seen.done_at else "exit_code", f"exit code {code}: {printed.error_line(log)}")
-        checkpoint = self._spec.folder.checkpoint
-        if seen.done_at is None or checkpoint.is_symlink() or not checkpoint.is_file():
+        if seen.done_at is None or self._checkpoint_sha256() is None:
             return _End(JobEnd.CRASH, "no_result", "ended with exit code 0 but without a checkpoint")
         steps, tokens = seen.claims.get("steps"), seen.claims.get("tokens")
         if not claims.positive(steps) or not claims.positive(tokens):
@@ -223,10 +227,10 @@ class Job:
         return _End(JobEnd.OK)
 
     def _outcome(self, ended: _End, code: int) -> JobOutcome:
-        seen, folder = self._seen, self._spec.folder
-        log = folder.train_log.read_bytes()
+        seen, log = self._seen, self._spec.folder.train_log.read_bytes()
+        if ended.end is JobEnd.OK and self._checkpoint_sha256() != seen.sha256_at_done:
+            ended = _End(JobEnd.INVALID, "checkpoint_changed", "the job wrote its checkpoint again after it had said `done`")
         finished = seen.done_at or (self._clock.monotonic() if seen.ready_at is not None else None)
-        whole = ended.end is JobEnd.OK
         cpu = seen.cpu_at_done if seen.cpu_at_done is not None else self._tree.sample()
         return JobOutcome(
             end=ended.end, reason=ended.reason, detail=ended.detail, exit_code=code,
@@ -235,7 +239,7 @@ class Job:
             cpu_seconds=_round(cpu - seen.cpu_at_go) if seen.ready_at is not None else None,
             peak_memory_mb=_round(self._peak_mb()),
             steps=claims.count(seen.claims.get("steps")), tokens=claims.count(seen.claims.get("tokens")),
-            checkpoint_sha256=provenance.sha256(folder.checkpoint) if whole else None,
+            checkpoint_sha256=seen.sha256_at_done if ended.end is JobEnd.OK else None,
             claims={claims.text(k, 40): claims.claim(v) for k, v in list(seen.claims.items())[:20]},
             printed_metric=printed.read_printed(log, self._rules.metric.name),
         )  # fmt: skip

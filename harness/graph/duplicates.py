@@ -23,8 +23,11 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def change(parent_text: str, new_text: str) -> Change:
-    """Lines added and removed, the SHA-256 of the new text's UTF-8 bytes and that of its normalised program. Never raises."""
-    added, removed = _changed_lines(list(io.StringIO(parent_text, newline="\n")), list(io.StringIO(new_text, newline="\n")))
+    """Lines of code added and removed, the SHA-256 of the new text's UTF-8 bytes and that of its normalised program. Never raises.
+
+    Blank lines and lines that are a comment are no code: a shorter file must not be had by deleting what explains it.
+    """
+    added, removed = _changed_lines(_code_lines(parent_text), _code_lines(new_text))
     return Change(
         added_lines=added, removed_lines=removed, file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(), ast_sha256=fingerprint(new_text)
     )
@@ -44,11 +47,6 @@ def change_all(parents: Mapping[str, str], texts: Mapping[str, str]) -> Change:
         file_sha256=_listing({path: one.file_sha256 for path, one in changes.items()}),
         ast_sha256=_listing({path: one.ast_sha256 for path, one in changes.items()}),
     )
-
-
-def same_idea(change: Change, known: Mapping[str, int]) -> int | None:
-    """The earlier trial whose program is the same, or `None`. `known` maps `ast_sha256` to the trial's number."""
-    return known.get(change.ast_sha256)
 
 
 @lru_cache(maxsize=32)
@@ -115,6 +113,11 @@ def respell(text: str, node: ast.expr, spelling: str) -> str:
 def is_seed(name: str) -> bool:
     """Whether a name speaks of a seed, word by word: `SEED`, `data_seed`, not `SEEDLING_RATE`."""
     return not {"seed", "seeds"}.isdisjoint(re.split(r"[_\d]+", name.lower()))
+
+
+def _code_lines(text: str) -> list[str]:
+    lines = (line.strip("\n") for line in io.StringIO(text, newline="\n"))
+    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _changed_lines(old: list[str], new: list[str]) -> tuple[int, int]:

@@ -172,11 +172,6 @@ class Ratchet:
             del self._texts[next(iter(self._texts))]
         self._texts[commit, name] = text
 
-    def changed(self, old: str, new: str) -> list[str]:
-        """Paths, below the project, that differ between two commits."""
-        names = self._git.text("diff-tree", "-r", "--no-commit-id", "--name-only", old, new).splitlines()
-        return [name.removeprefix(self._prefix) for name in names]
-
     def resolve(self, name: str) -> str | None:
         """The commit a name points at, or `None`."""
         found = self._git.asked("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")

@@ -14,8 +14,8 @@ def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], g
     assert study.started is not None, "a study that proposes has started"
     past = [(row.proposal, _trial(row)) for row in study.rows if row.proposal is not None]
     past += [
-        (proposal, Past(trial=None, title=edit or axis, axis=axis, edit=edit, refused=reason))
-        for proposal, reason, axis, edit in study.refusals
+        (one.proposal, Past(trial=None, title=one.edit or one.axis, axis=one.axis, edit=one.edit, refused=one.reason))
+        for one in study.refusals
     ]
     past.sort(key=lambda item: item[0])
     return Briefing(

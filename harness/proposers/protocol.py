@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.trial import Change, Proposal, Record, Status
+from harness.trial import Proposal, Record, Status
 
 
 class Past(Record):
@@ -24,7 +24,7 @@ class Past(Record):
 
 
 class Briefing(Record):
-    """What a proposer is told. Texts are those of the files in scope at the incumbent; `change` is unused by offline proposers."""
+    """What a proposer is told. `files` holds the texts of the files in scope at the incumbent."""
 
     number: int
     incumbent: str
@@ -32,7 +32,6 @@ class Briefing(Record):
     past: tuple[Past, ...]
     goal: str
     direction: str
-    last_change: Change | None = None
 
 
 class Proposer(Protocol):

@@ -64,13 +64,11 @@ class Console:
         """Something the person should know that is no event of the journal."""
         self._say(f"{clock(self._study.last_at)}  warning: {flatten(text, 500)}")
 
-    def close(self, final: str = "") -> None:
+    def close(self) -> None:
         """Take the board down and say the last line."""
         if self._board is not None:
             self._guard(self._board.stop)
             self._board = None
-        if final:
-            self._say(final)
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -33,7 +33,7 @@ def _resumed(event: ev.Resumed, study: Study) -> str:
 
 
 def _rules(event: ev.RulesChanged, study: Study) -> str:
-    return f"program.md changed (now {event.digest[:12]}); in force from the next trial on"
+    return f"program.md changed (now {event.digest[:12]}); in force from now on"
 
 
 def _warned(event: ev.Warned, study: Study) -> str:
@@ -41,7 +41,7 @@ def _warned(event: ev.Warned, study: Study) -> str:
 
 
 def _refused(event: ev.Refused, study: Study) -> str:
-    edit = study.refusals[-1][3] if study.refusals else ""
+    edit = study.refusals[-1].edit if study.refusals else ""
     earlier = f", like trial {event.earlier}" if event.earlier is not None else ""
     return f"refused: {flatten(edit, TITLE) or f'proposal {event.proposal}'} ({flatten(event.reason, 40)}{earlier})"
 

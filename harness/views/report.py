@@ -46,7 +46,7 @@ def render(study: Study, study_dir: StudyDir) -> str:
 
 def show(row: TrialRow) -> str:
     """The command that prints a trial's file."""
-    return f"`git show {(row.commit or '')[:COMMIT_DIGITS]}:train.py`" if row.commit else ""
+    return f"`git show {(row.commit or '')[:COMMIT_DIGITS]}:./train.py`" if row.commit else ""
 
 
 def _incumbent(study: Study) -> str:
@@ -122,7 +122,7 @@ def name_of(row: TrialRow) -> str:
 def _refusals(study: Study) -> str:
     if not study.refused:
         return ""
-    counts = Counter(reason for _, reason, _, _ in study.refusals)
+    counts = Counter(refusal.reason for refusal in study.refusals)
     lines = [f"- {count:,} × {md(reason)}" for reason, count in counts.most_common(12)]
     early = f" The reasons are those of the last {len(study.refusals):,}." if study.refused > len(study.refusals) else ""
     return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(lines)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.artifacts import printed
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
-from harness.trial import Reading
+from harness.trial import FAILED, Reading
 from harness.views.text import flatten, number, signed
 
 
@@ -21,7 +22,9 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     lines += [_reading(reading) for reading in row.readings]
     lines += _verdict(row)
     if row.commit:
-        lines += [f"  replay    git show {row.commit}:train.py", f"  evidence  {files.path}"]
+        lines += [f"  replay    git show {row.commit}:./train.py", f"  evidence  {files.path}"]
+    if row.status in FAILED and (log := files.reading(row.readings[-1].replicate).train_log if row.readings else files.path).is_file():
+        lines += ["", "  the end of its log:", *(f"    {line}" for line in printed.clean_tail(log.read_bytes()).splitlines())]
     if files.diff.exists() and row.trial:
         lines += ["", files.diff.read_text(errors="replace").rstrip()]
     return "\n".join(lines)
