@@ -1,3 +1,3 @@
-"""Ratchet: an autoresearch harness whose overnight gain is proven. Start reading at `harness/control/loop.py`."""
+"""Ratchet: an autoresearch harness that measures instead of believing. Start reading at `harness/control/loop.py`."""
 
 __version__ = "0.1.0"

@@ -10,7 +10,8 @@
     ├── ProposalRefused             the proposal may not run: an event, never a trial
     ├── InfrastructureFault     75  machine, launcher, device: never charged to an idea
     │   ├── Locked              75  another harness holds the study or the device
-    │   └── StorageFault        74  a durable write failed
+    │   └── StorageFault        74  a write to disk or git failed
+    ├── ProtocolFault               (execution/channel.py) the other side of a socket broke the contract; becomes an outcome
     ├── JournalCorrupt          65  the one truth cannot be trusted; nothing was changed
     └── BranchMoved             66  someone else moved the study's branch; nothing was forced
 
@@ -82,7 +83,7 @@ class StorageFault(InfrastructureFault):
 
 
 class JournalCorrupt(RatchetError):
-    """The journal has a bad line with good lines after it."""
+    """The journal has a line that is damaged, out of its place, or of another version."""
 
     exit_code = 65
 

@@ -159,7 +159,7 @@ def load(path: Path) -> Rules:
     try:
         return read(path.read_bytes(), path)
     except FileNotFoundError:
-        raise RulesInvalid(f"{path}: not found; write one (the README shows how) or name it with --program") from None
+        raise RulesInvalid(f"{path}: not found; write one (docs/program.md shows how) or name it with --program") from None
     except OSError as error:
         raise RulesInvalid(f"{path}: cannot be read: {error.strerror}") from None
 
@@ -203,7 +203,7 @@ def _find_block(lines: list[str]) -> tuple[int, list[str]]:
     """1-based line of the block's first line, and its lines; the block must be there once and be closed."""
     openings = [(n, m.group(1)) for n, line in enumerate(lines) if (m := OPENING.match(line))]
     if not openings:
-        raise RulesInvalid("no block fenced with ```toml rules; add one (the README shows the shortest)", 0)
+        raise RulesInvalid("no block fenced with ```toml rules; add one (docs/program.md shows the shortest)", 0)
     if len(openings) > 1:
         raise RulesInvalid(f"a second rules block; the first is at line {openings[0][0] + 1}; keep one", openings[1][0] + 1)
     start, fence = openings[0]

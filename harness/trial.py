@@ -214,7 +214,7 @@ class Stop(Record):
 
 
 class Environment(VersionedRecord):
-    """Where and with what a study runs; its digest is in every trial."""
+    """Where and with what a study runs."""
 
     python: str
     platform: str

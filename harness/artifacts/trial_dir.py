@@ -1,8 +1,8 @@
-"""The only place that knows file names under `runs/`.
+"""Names of files and folders under `runs/`.
 
 runs/<tag>/
     journal.jsonl   the truth          snapshot.json   derived, for quick views      lock   held by the running harness
-    program.md      as it was last read                prepare.py   pristine copy, hash-checked before every use
+    program.md      the last valid one                 prepare.py   pristine copy, hash-checked before every use
     results.tsv  report.md  progress.png  console.log  stop-requested
     proposals/000012.json              every proposal as it arrived, before anything is done with it
     0007-<slug>/                       one folder a trial: train.py diff.patch proposal.json verdict.json

@@ -114,7 +114,7 @@ def no_baseline(study: Study) -> Stop:
     return _stop(
         "no_baseline",
         NO_RESULT,
-        f"the baseline ended as {why}; look at its log in {row.folder}/r0, mend train.py or the machine, start anew",
+        f"the baseline ended as {why}; look at {row.folder} in the study's folder, mend train.py or the machine, start anew",
     )
 
 
