@@ -25,9 +25,7 @@ from harness.artifacts.trial_dir import StudyDir, studies
 from harness.errors import RatchetError, StudyUnknown
 
 Tag = click.option("--tag", help="The study's name. Default: the newest one.")
-Project = click.option(
-    "--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder. Default: here."
-)
+Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder.")
 AsJson = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 
 
@@ -48,17 +46,20 @@ def cli() -> None:
 @click.option("--tag", required=True, help="A name for the study: its branch is autoresearch/TAG, its folder runs/TAG.")
 @click.option("--program", type=click.Path(path_type=Path, dir_okay=False), help="The rules. Default: program.md of the project.")
 @click.option("--proposer", default="search", show_default=True, help="Where changes come from: search or scripted.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For the search proposer.")
+@click.option("--seed", type=int, help="For the search proposer. Default: 0.")
 @click.option("--edits", type=click.Path(path_type=Path, dir_okay=False), help="For the scripted proposer: a TOML or JSON list of edits.")
 @click.option("--commit", is_flag=True, help="Commit a modified train.py and prepare.py first.")
 @budget_flags
 @Project
-def run(tag: str, program: Path | None, proposer: str, seed: int, edits: Path | None, commit: bool, project: Path, **amounts: Any) -> None:
+def run(
+    tag: str, program: Path | None, proposer: str, seed: int | None, edits: Path | None, commit: bool, project: Path, **amounts: Any
+) -> None:
     """Start a new study and run it to its end."""
     from harness.control.budget import checked
     from harness.control.opening import Wishes, start
 
-    options = {"seed": str(seed)} | ({"edits": str(edits.resolve())} if edits else {})
+    given = {"seed": str(seed) if seed is not None else None, "edits": str(edits.resolve()) if edits else None}
+    options = {name: value for name, value in given.items() if value is not None}
     wishes = Wishes(
         project=project.resolve(), tag=tag, program=program or project.resolve() / "program.md", proposer=proposer, options=options, commit=commit,
         **checked(amounts),
@@ -149,13 +150,14 @@ def log(tag: str | None, project: Path, as_json: bool) -> None:
 @Project
 @AsJson
 @click.option("--tsv", type=click.Path(path_type=Path, dir_okay=False), help="Report on any upstream results.tsv instead of a study.")
-def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None) -> None:
+@click.option("--metric", help="With --tsv: the column that holds the metric, when its name does not say so.")
+def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None, metric: str | None) -> None:
     """Write report.md and progress.png, and print the report."""
     from harness.views import status as status_view
     from harness.views import upstream, watch
 
     if tsv is not None:
-        table = upstream.read_table(tsv)
+        table = upstream.read_table(tsv, metric)
         click.echo(json.dumps(upstream.as_dict(table)) if as_json else upstream.summary(table))
         return
     if _none_yet(project, tag, as_json):

@@ -45,7 +45,7 @@ class Scope(Section):
 class Metric(Section):
     """What is measured, which way is better, and the open interval outside which a value is not believed."""
 
-    name: str = "val_bpb"
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "val_bpb"
     direction: Literal["lower", "higher"] = "lower"
     plausible: Annotated[tuple[float, float], Field(strict=False)] = (0.3, 20.0)
 

@@ -164,11 +164,17 @@ class Reading(Record):
 
 
 class Bar(Record):
-    """What the next candidate must beat: the incumbent's de-biased value, the readings it rests on, measured trials since the last keep."""
+    """What the next candidate must beat: the incumbent's de-biased value, the readings it rests on, measured trials since the last keep.
+
+    `paired`: candidates are read with the seed of `reading`, the incumbent's own, on a machine that repeats itself bit for bit. Then a seed's luck
+    is on both sides and cancels, and an equal reading means that the change does nothing.
+    """
 
     ref: float
     readings: int = 1
     since: int = 0
+    reading: float | None = None
+    paired: bool = False
 
 
 class Noise(Record):

@@ -74,7 +74,7 @@ class Night:
             if value is not None:
                 values.append(value)
         mean = sum(values) / len(values) if values else None
-        self.bar = Bar(ref=mean) if mean is not None else self.bar
+        self.bar = Bar(ref=mean, readings=len(values)) if mean is not None else self.bar
         status, reason = (Status.CRASH, "exit_code") if fails else (Status.KEEP, "baseline")
         yield from self.decide(Verdict(status=status, reason=reason, rule="debiased", value=mean, sigma=self.sigma,
                                        next_bar=None if fails else self.bar))  # fmt: skip

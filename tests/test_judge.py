@@ -116,7 +116,7 @@ def test_a_keep_leaves_a_bar_on_one_reading_and_a_discard_leaves_its_readings() 
 
 
 def test_under_strict_the_next_bar_is_the_reading_itself() -> None:
-    assert judged(1.4, rule="strict").next_bar == Bar(ref=1.4)
+    assert judged(1.4, rule="strict").next_bar == Bar(ref=1.4, reading=1.4)
     assert judged(1.6, rule="strict").next_bar == Bar(ref=1.5, since=1)
 
 
@@ -220,7 +220,8 @@ def test_higher_is_better_mirrors_lower_is_better(
     assert (high.standard_error, high.complexity, high.sigma) == (low.standard_error, low.complexity, low.sigma)
     assert low.bar is not None and low.next_bar is not None
     assert high.bar == -low.bar
-    assert high.next_bar == low.next_bar.model_copy(update={"ref": -low.next_bar.ref})
+    read = low.next_bar.reading
+    assert high.next_bar == low.next_bar.model_copy(update={"ref": -low.next_bar.ref, "reading": None if read is None else -read})
 
 
 @given(st.lists(st.tuples(VALUES, LINES), min_size=1, max_size=30), st.sampled_from(["lower", "higher"]))
@@ -323,3 +324,28 @@ def test_chance_keeps_of_null_nights_are_those_the_report_expects(rule: str) -> 
     endless = iter(lambda: LEVEL + gauss(0.0, SIGMA), None)
     mean = fmean(len(fast_night(rule, endless)) for _ in range(NIGHTS))
     assert mean == pytest.approx(chance.expected_chance_keeps(TRIALS, rule), rel=0.10)
+
+
+def test_where_readings_are_paired_the_first_bar_is_the_reading_with_the_candidates_seed() -> None:
+    three = [reading(value).model_copy(update={"replicate": seed, "seed": seed}) for seed, value in enumerate((1.5, 1.51, 1.52))]
+    paired, mean = judge.judge_baseline(rules(), three, NOISE, True), judge.judge_baseline(rules(), three, NOISE)
+    assert [paired.value, mean.value] == pytest.approx([1.51, 1.51])
+    assert paired.next_bar == Bar(ref=1.5, reading=1.5, paired=True)
+    assert mean.next_bar is not None
+    assert (mean.next_bar.readings, mean.next_bar.paired) == (3, False)
+    assert mean.next_bar.ref == pytest.approx(1.51)
+
+
+def test_where_readings_are_paired_an_equal_reading_means_that_the_change_does_nothing() -> None:
+    late = Bar(ref=1.5005, reading=1.5, paired=True, since=20)
+    idle = judge.judge(rules(), late, reading(1.5), NOISE, change(0))
+    assert (idle.status, idle.reason) == (Status.DISCARD, "no_effect")
+    assert judge.judge(rules(), late, reading(1.5), NOISE, change(-3)).status is Status.KEEP
+    assert judge.judge(rules(), late.model_copy(update={"paired": False}), reading(1.5), NOISE, change(0)).status is Status.KEEP
+    kept = judge.judge(rules(), late, reading(1.4), NOISE, change(0)).next_bar
+    assert kept is not None
+    assert (kept.reading, kept.paired) == (1.4, True)
+
+
+def test_where_readings_are_paired_the_incumbent_is_not_measured_again() -> None:
+    assert not judge.remeasure_due(rules(), Bar(ref=1.5, since=99, paired=True), 0)

@@ -94,7 +94,7 @@ def test_a_study_resumes_with_more_trials(project: Path, tmp_path: Path) -> None
 
 
 def test_a_long_drought_measures_the_incumbent_again(make_project: Callable[..., Path], tmp_path: Path) -> None:
-    project = make_project(rules="[keep]\nremeasure_incumbent_after = 2\n[stop]\ntrials = 9")
+    project = make_project(rules="[keep]\nremeasure_incumbent_after = 2\n[stop]\ntrials = 9\n[run]\nthreads = 2")
     run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.3}, {"VALUE": 1.31}]))
     study = study_of(project)
     assert len(study.rereadings[1]) == 2

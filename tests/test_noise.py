@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.evaluation import noise
 from harness.evaluation.noise import Prior, estimate, prior
 
 BELIEF = Prior(sigma=0.002, weight=2, baseline_readings=3)
@@ -78,3 +79,16 @@ def test_a_cpu_without_a_fixed_amount_of_work_scatters_with_its_reading() -> Non
 def test_what_program_md_knows_replaces_the_prior_sigma_but_not_its_weight() -> None:
     assert prior("cuda: NVIDIA H200", "wall", 1.0, known=0.01) == Prior(sigma=0.01, weight=6, baseline_readings=2)
     assert prior("cpu", "tokens", 1.0, known=0.01) == Prior(sigma=0.01, weight=1, baseline_readings=3)
+
+
+@pytest.mark.parametrize(
+    ("device", "clock", "threads", "paired"),
+    [
+        ("cpu: AMD EPYC", "tokens", 1, True),
+        ("cpu: AMD EPYC", "tokens", 2, False),
+        ("cpu: AMD EPYC", "wall", 1, False),
+        ("cuda: H100", "tokens", 1, False),
+    ],
+)
+def test_readings_are_paired_only_where_a_seed_repeats_itself(device: str, clock: str, threads: int, paired: bool) -> None:
+    assert noise.paired(device, clock, threads) is paired

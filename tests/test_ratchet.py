@@ -109,15 +109,17 @@ def test_a_staged_edit_and_a_missing_file_are_refused(lean: Path) -> None:
     with pytest.raises(RepositoryUnfit, match="uncommitted"):
         opened(lean)
     (lean / "train.py").unlink()
-    with pytest.raises(RepositoryUnfit, match="uncommitted"):
+    with pytest.raises(RepositoryUnfit, match="or not there"):
         opened(lean)
     with pytest.raises(RepositoryUnfit, match="no file"):
         Ratchet(lean, "t", lean / "index").commit_working_files(FIXED, "message")
 
 
-def test_a_touched_file_is_not_a_modified_one(lean: Path) -> None:
+def test_a_touched_file_is_not_a_modified_one_and_the_index_is_not_refreshed(lean: Path, tmp_path: Path) -> None:
     os.utime(lean / "train.py", (1, 1))
-    assert opened(lean).branch == "autoresearch/t"
+    index = (lean / ".git" / "index").read_bytes()
+    run_study(lean, edits_file(tmp_path, [{"VALUE": 1.2}]))
+    assert (lean / ".git" / "index").read_bytes() == index
 
 
 def test_an_untracked_file_is_refused_and_commit_takes_it(lean: Path, tmp_path: Path) -> None:

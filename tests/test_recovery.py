@@ -17,14 +17,14 @@ from tests.nights import LEAN, NO_PICTURES, crash_at, must_be_whole, started, ta
 from tests.projects import Seen, edits_file, folder_of, git, keeping_the_table, make_project, ratchet, resume_study, run_study, study_of
 
 NO_IDEA: list[dict[str, object]] = [{"VALUE": 1.2}]  # no change: refused, so that the baseline is all there is to train
-REMEASURING = f"{LEAN}\nremeasure_incumbent_after = 1"
+REMEASURING = f"{LEAN}\nremeasure_incumbent_after = 1\n[run]\nthreads = 2"
 EDITS: list[dict[str, object]] = [{"VALUE": 1.1}, {"VALUE": 1.1}, {"VALUE": 1.3}, {"VALUE": 1.05}]
 WHOLE_LIFE = [
     "journal:study_started", "journal:resumed", "journal:begun", "journal:committed", "journal:launched", "journal:interrupted", "journal:trained",
     "journal:scored", "journal:decided", "journal:settled",  # the baseline
     "proposal_stored", "journal:proposed", "journal:begun", "commit_written", "ref_written", "journal:committed", "journal:launched",
     "journal:interrupted", "journal:resumed", "journal:trained", "journal:scored", "journal:decided", "branch_moved", "journal:settled",  # a keep
-    "journal:refused", "journal:decided", "journal:settled", "journal:launched", "journal:trained", "journal:bar_moved",  # a duplicate, a discard, and the incumbent once more
+    "journal:refused", "journal:decided", "journal:settled", "journal:launched", "journal:trained", "journal:scored", "journal:bar_moved",  # a duplicate, a discard, and the incumbent once more
     "journal:stopped",
 ]  # fmt: skip
 

@@ -25,6 +25,7 @@ class Refusal(Record):
 
     proposal: int
     reason: str
+    detail: str
     axis: str
     edit: str
 
@@ -48,6 +49,7 @@ class Study(BaseModel):
     bar: Bar | None = None
     noise: Noise | None = None
     rereadings: dict[int, list[float]] = Field(default_factory=dict)
+    rereadings_failed: int = 0
     counts: dict[str, int] = Field(default_factory=dict)
     proposals: int = 0
     refused: int = 0
@@ -113,7 +115,13 @@ def _proposed(study: Study, event: ev.Proposed) -> None:
 
 def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
-    said = Refusal(proposal=event.proposal, reason=event.reason, axis=pending.axis if pending else "", edit=pending.edit if pending else "")
+    said = Refusal(
+        proposal=event.proposal,
+        reason=event.reason,
+        detail=event.detail[:200],
+        axis=pending.axis if pending else "",
+        edit=pending.edit if pending else "",
+    )
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
@@ -201,7 +209,7 @@ def _settled(study: Study, event: ev.Settled) -> None:
     else:
         study.trial_seconds += spent
     if status is Status.KEEP:
-        study.incumbent = row
+        study.incumbent, study.rereadings_failed = row, 0
     if status in FAILED:
         study.crashes_in_a_row += 1
     elif status in MEASURED:
@@ -210,7 +218,9 @@ def _settled(study: Study, event: ev.Settled) -> None:
 
 def _bar_moved(study: Study, event: ev.BarMoved) -> None:
     study.bar = event.bar
-    if event.value is not None:
+    if event.value is None:
+        study.rereadings_failed += 1
+    else:
         _pool(study, event.trial, event.value)
 
 

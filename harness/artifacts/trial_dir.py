@@ -174,6 +174,11 @@ class StudyDir:
         """The ratchet's private git index."""
         return self.path / "index"
 
+    @property
+    def edits(self) -> Path:
+        """The list of a scripted study, as it was when the study began."""
+        return self.path / "edits.json"
+
     def proposal(self, number: int) -> Path:
         """A proposal as it arrived."""
         return self.path / "proposals" / f"{number:06d}.json"

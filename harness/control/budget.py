@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.errors import UserFault
 from harness.rules import Rules, StopAt
 from harness.trial import MEASURED, BudgetLeft, Record, Status, Stop
 
+CPU_TOLERANCE = 1.0
 DONE, RULE, NO_RESULT, INFRASTRUCTURE = 0, 3, 4, 75
 
 
@@ -63,6 +65,17 @@ def left(study: Study, allowed: Limits, rules: Rules, now: datetime) -> BudgetLe
         seconds=round(max(0.0, min(seconds)), 1) if seconds else None,
         crashes=max(0, rules.escalation.consecutive_crashes - study.crashes_in_a_row),
     )
+
+
+def cpu_cap(rules: Rules, baseline: TrialRow | None) -> float | None:
+    """CPU seconds a job may use with the `tokens` clock: a factor of the slowest baseline's, and at least a second more than it used.
+
+    The second is for jobs of milliseconds, where the kernel's ticks of 10 ms would decide.
+    """
+    if rules.trial.clock != "tokens" or baseline is None:
+        return None
+    used = [r.outcome.cpu_seconds for r in baseline.readings if r.outcome.cpu_seconds is not None]
+    return max(rules.trial.compute_cap * max(used), max(used) + CPU_TOLERANCE) if used else None
 
 
 def expected_seconds(study: Study) -> float:
@@ -125,6 +138,8 @@ def exhausted(study: Study) -> Stop:
 
 def _planned(study: Study, reason: str, sentence: str) -> Stop:
     """A planned end is a success only if something was measured."""
+    if study.baseline is None:
+        return _stop(reason, NO_RESULT, f"{sentence}, but the baseline was not measured yet")
     measured = sum(study.counts.get(status.value, 0) for status in MEASURED)
     if study.trials and measured <= 1:
         return _stop(reason, NO_RESULT, f"{sentence}, but no trial after the baseline could be measured")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.control import budget
+from harness.control import budget, wording
 from harness.control.desk import Desk
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
@@ -18,11 +16,10 @@ from harness.control.steering import Steering
 from harness.evaluation import judge, noise
 from harness.execution.clock import Clock
 from harness.execution.signals import Interrupts
+from harness.execution.workplace import needed_files
 from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
-from harness.trial import JobEnd, JobOutcome, Noise, Proposal, Reading, Status, Stop, Verdict
-
-CPU_TOLERANCE = 1.0  # seconds: what a busy machine and clock ticks of 10 ms may add to a job of milliseconds
+from harness.trial import JobEnd, JobOutcome, Noise, Reading, Status, Stop, Verdict
 
 
 @dataclass
@@ -46,7 +43,8 @@ class Night:
         """What ends the night comes first; then an open trial is finished before any budget is asked."""
         if reason := self.interrupts.reason():
             return Stop(reason=reason.lower(), sentence=f"{reason} received; `ratchet resume` goes on", exit_code=self.interrupts.exit_code)
-        self.steering.reread(self.clock.now())
+        if self.study.current is None:
+            self.steering.reread(self.clock.now())
         if (trouble := budget.machine(self.study, self.steering.rules)) or self.study.current is not None:
             return trouble
         if self.study.rows and self.study.baseline is not None and self.study.baseline.status is not Status.KEEP:
@@ -68,7 +66,7 @@ class Night:
         if self.study.current is None:
             texts = self._texts(started.baseline_commit)
             self.recorder.emit(Begun(
-                trial=0, proposal=None, parent=started.baseline_commit, change=duplicates.change_all(texts, texts), title="baseline", axis="", edit="", proposer="", folder="0000-baseline",
+                trial=0, proposal=None, parent=started.baseline_commit, change=duplicates.change_all(scope := {n: texts[n] for n in self.steering.rules.scope.editable}, scope), title="baseline", axis="", edit="", proposer="", folder="0000-baseline",
             ))  # fmt: skip
         self.apply()
         readings = self.evaluate()
@@ -95,8 +93,8 @@ class Night:
         else:
             proposal = self.desk.load(row.proposal)
             files = {name: text for name, text in proposal.files.items() if text is not None}
-            candidate = self.ratchet.apply(row.trial, row.parent, files, _message(row.trial, proposal))
-            folder.diff.write_text(_diff(self._texts(row.parent), files))
+            candidate = self.ratchet.apply(row.trial, row.parent, files, wording.message(row.trial, proposal))
+            folder.diff.write_text(wording.diff(self._texts(row.parent), files))
             folder.proposal.write_text(proposal.model_dump_json(indent=1) + "\n")
             event = Committed(trial=row.trial, commit=candidate.commit, tree=candidate.tree, ref=candidate.ref)
         for name, text in self._texts(event.commit).items():
@@ -134,7 +132,7 @@ class Night:
             why = f"interrupted {row.interruptions} times"
             verdict = Verdict(status=Status.INTERRUPTED, reason="infrastructure", detail=why, rule=rules.keep.rule, next_bar=self.study.bar)
         elif row.trial == 0:
-            verdict = judge.judge_baseline(rules, readings, sigma)
+            verdict = judge.judge_baseline(rules, readings, sigma, noise.paired(self._device(), rules.trial.clock, rules.run.threads))
         else:
             assert self.study.bar is not None, "candidates come after the baseline"
             verdict = judge.judge(rules, self.study.bar, readings[0], sigma, row.change)
@@ -168,7 +166,7 @@ class Night:
         if incumbent is None or bar is None or self.study.pending is not None:
             return False
         group = self.study.rereadings.get(incumbent.trial, [])
-        if not judge.remeasure_due(self.steering.rules, bar, len(group)):
+        if not judge.remeasure_due(self.steering.rules, bar, len(group) + self.study.rereadings_failed):
             return False
         files = self._texts(incumbent.commit or "")
         reading = self.bench.take(
@@ -178,7 +176,7 @@ class Night:
             return True
         value = reading.value if judge.unmeasured(self.steering.rules, reading) is None else None
         unselected = [*group[0 if incumbent.trial == 0 else 1 :], *([] if value is None else [value])]
-        new = judge.after_remeasuring(unselected) if unselected else bar.model_copy(update={"since": 0})
+        new = judge.after_remeasuring(unselected) if value is not None else bar
         self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new, value=value))
         return True
 
@@ -187,7 +185,8 @@ class Night:
         return row.trial > 0 and row.interruptions > self.steering.rules.crash.reruns_after_interruption
 
     def _texts(self, commit: str) -> dict[str, str]:
-        return {name: self.ratchet.text_at(commit, name) for name in self.steering.rules.scope.editable}
+        """Every file that makes up a candidate: those in scope, and `train.py`, which is started, in scope or not."""
+        return {name: self.ratchet.text_at(commit, name) for name in needed_files(self.steering.rules)}
 
     def _current(self) -> TrialRow:
         assert self.study.current is not None, "a port was called outside a trial"
@@ -203,10 +202,13 @@ class Night:
         assert started is not None, "a night begins with study_started"
         return incumbent.commit if incumbent and incumbent.commit else started.baseline_commit
 
+    def _device(self) -> str:
+        assert self.study.started is not None, "a night begins with study_started"
+        return self.study.started.environment.device
+
     def _prior(self) -> noise.Prior:
-        rules, started, baseline = self.steering.rules, self.study.started, self.study.baseline
-        assert started is not None, "a night begins with study_started"
-        return noise.prior(started.environment.device, rules.trial.clock, baseline.value if baseline else None, rules.keep.prior_sigma)
+        rules, baseline = self.steering.rules, self.study.baseline
+        return noise.prior(self._device(), rules.trial.clock, baseline.value if baseline else None, rules.keep.prior_sigma)
 
     def _baseline_readings(self) -> int:
         return self.steering.rules.keep.baseline_readings or self._prior().baseline_readings
@@ -215,11 +217,7 @@ class Night:
         return noise.estimate(self._prior(), self.study.rereadings.values())
 
     def _cpu_cap(self) -> float | None:
-        rules, baseline = self.steering.rules, self.study.baseline
-        if rules.trial.clock != "tokens" or baseline is None:
-            return None
-        used = [r.outcome.cpu_seconds for r in baseline.readings if r.outcome.cpu_seconds is not None]
-        return max(rules.trial.compute_cap * max(used), max(used) + CPU_TOLERANCE) if used else None
+        return budget.cpu_cap(self.steering.rules, self.study.baseline)
 
     def _flag_printed(self, row: TrialRow, readings: Sequence[Reading]) -> None:
         for reading in readings:
@@ -233,18 +231,3 @@ class Night:
 
 def _never_ran(row: TrialRow) -> Reading:
     return Reading(trial=row.trial, replicate=0, seed=0, outcome=JobOutcome(end=JobEnd.INTERRUPTED, reason="infrastructure"))
-
-
-def _diff(before: dict[str, str], after: dict[str, str]) -> str:
-    """A unified diff that `git apply` takes."""
-    parts = []
-    for name, text in after.items():
-        old, new = (io.StringIO(side).readlines() for side in (before.get(name, ""), text))
-        lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
-        parts += [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
-    return "".join(parts)
-
-
-def _message(trial: int, proposal: Proposal) -> str:
-    lines = [f"trial {trial}: {' '.join(proposal.title.split())[:100]}", "", proposal.hypothesis, "", f"Proposer: {proposal.proposer}"]
-    return "\n".join(lines).replace("\0", "").encode("utf-8", "replace").decode() + "\n"

@@ -5,13 +5,18 @@ It rolls forward only: the journal says what was decided, the ports do again wha
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 from harness.artifacts.events import Interrupted, Warned
 from harness.artifacts.study import Study
+from harness.artifacts.trial_dir import StudyDir
 from harness.control.recorder import Recorder
 from harness.errors import BranchMoved
 from harness.execution.process import end_orphan
 from harness.graph.ratchet import Ratchet
 from harness.trial import Status
+
+MOST_UNSEEN = 3600.0  # seconds: a file's time may lie when the wall clock was set
 
 
 def recover(recorder: Recorder, ratchet: Ratchet) -> None:
@@ -25,6 +30,17 @@ def recover(recorder: Recorder, ratchet: Ratchet) -> None:
         if not _was_trained(study):
             recorder.emit(Interrupted(trial=launched.trial, replicate=launched.replicate, reason="the harness ended during the job"))
     _check_branch(study, ratchet)
+
+
+def unseen_seconds(folder: StudyDir, study: Study) -> float:
+    """Seconds that a harness worked after its last event before it died, as the files of the open reading tell; at most a trial's limits."""
+    launched = study.launched
+    if launched is None or study.stop is not None:
+        return 0.0
+    last = datetime.strptime(study.last_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
+    row = study.row(launched.trial)
+    touched = [path.stat().st_mtime for path in folder.trial(row.folder).reading(launched.replicate).path.glob("*")]
+    return min(max(0.0, max(touched, default=last) - last), MOST_UNSEEN)
 
 
 def _was_trained(study: Study) -> bool:

@@ -49,6 +49,8 @@ class Evaluator:
             return EvaluationFault(
                 reason="checkpoint_changed", detail="the checkpoint is not the one the job left", candidate_to_blame=False
             )
+        if self._interrupted():
+            return EvaluationFault(reason=INTERRUPTED, detail=self._interrupted(), candidate_to_blame=False)
         result: Measurement | EvaluationFault
         for _ in range(ATTEMPTS):
             try:

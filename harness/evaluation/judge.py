@@ -39,14 +39,18 @@ def unmeasured(rules: Rules, reading: Reading) -> Verdict | None:
     return None
 
 
-def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | None) -> Verdict:
-    """Trial 0: kept as the mean of its readings when all of them are believable, else what the first bad one was."""
+def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | None, paired: bool = False) -> Verdict:
+    """Trial 0: kept as the mean of its readings when all of them are believable, else what the first bad one was.
+
+    The first bar is that mean; where readings are `paired` it is the reading with the candidates' seed, or that seed's luck would pass for a gain.
+    """
     for reading in readings:
         bad = unmeasured(rules, reading)
         if bad is not None:
             return bad
     mean = math.fsum(r.value or 0.0 for r in readings) / len(readings)
-    bar = Bar(ref=mean, readings=len(readings))
+    first = readings[0].value
+    bar = Bar(ref=first, reading=first, paired=True) if paired and first is not None else Bar(ref=mean, readings=len(readings))
     return Verdict(
         status=Status.KEEP,
         reason="baseline",
@@ -69,11 +73,12 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
     debiased = rules.keep.rule == "debiased"
     threshold = ref + min(RAMP * bar.since, RAMP_CAP) * sigma if debiased else ref
     cost = _complexity(change, rules.keep.complexity_per_line, sigma) if debiased else 0.0
-    keep = y < threshold - cost
+    idle = bar.paired and reading.value == bar.reading and change.net_lines >= 0
+    keep = y < threshold - cost and not idle
     gain, error = ref - y, sigma * math.sqrt(1.0 + 1.0 / bar.readings)
     return Verdict(
         status=Status.KEEP if keep else Status.DISCARD,
-        reason=_reason(keep, y, threshold, cost),
+        reason="no_effect" if idle else _reason(keep, y, threshold, cost),
         rule=rules.keep.rule,
         value=reading.value,
         bar=sign * threshold,
@@ -82,14 +87,16 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
         standard_error=error,
         p_better=0.5 * (1.0 + math.erf(gain / (error * math.sqrt(2.0)))),
         sigma=sigma,
-        next_bar=_after_keep(sign, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
+        next_bar=_after_keep(bar, sign, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
     )
 
 
 def remeasure_due(rules: Rules, bar: Bar, rereadings: int) -> bool:
-    """Whether the incumbent should be measured again: long without a keep, and not often already."""
+    """Whether the incumbent should be measured again: long without a keep, and not often already. Never where readings are paired: with the same
+    seed it would read the same, with another one it would be no pair of the candidates.
+    """
     after = rules.keep.remeasure_incumbent_after
-    return rules.keep.rule == "debiased" and after is not None and bar.since >= after and rereadings < MOST_REREADINGS
+    return rules.keep.rule == "debiased" and not bar.paired and after is not None and bar.since >= after and rereadings < MOST_REREADINGS
 
 
 def after_remeasuring(values: Sequence[float]) -> Bar:
@@ -97,10 +104,9 @@ def after_remeasuring(values: Sequence[float]) -> Bar:
     return Bar(ref=math.fsum(values) / len(values), readings=len(values))
 
 
-def _after_keep(sign: float, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
-    if not debiased:
-        return Bar(ref=sign * y)
-    return Bar(ref=sign * (y + min(sigma, 0.5 * (threshold - y))))
+def _after_keep(old: Bar, sign: float, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
+    pull = min(sigma, 0.5 * (threshold - y)) if debiased else 0.0
+    return Bar(ref=sign * (y + pull), reading=sign * y, paired=old.paired)
 
 
 def _complexity(change: Change, per_line: float, sigma: float) -> float:

@@ -37,6 +37,11 @@ def prior(device: str, clock: str, reading: float | None, known: float | None = 
     return guess.model_copy(update={"sigma": known}) if known else guess
 
 
+def paired(device: str, clock: str, threads: int) -> bool:
+    """Whether the same seed gives the same reading again: a CPU, one thread, a number of tokens."""
+    return device.startswith("cpu") and clock == "tokens" and threads == 1
+
+
 def estimate(believed: Prior, groups: Iterable[Sequence[float]]) -> Noise:
     """Sigma from groups of readings; each group is one file measured several times."""
     deviations = [math.sqrt(believed.weight) * believed.sigma]

@@ -26,6 +26,11 @@ class JobSpec:
     cpu_cap: float | None = None
 
 
+def needed_files(rules: Rules) -> tuple[str, ...]:
+    """The files of a candidate: those in scope and `train.py`, which is started and imported whether it may change or not."""
+    return tuple(dict.fromkeys((*rules.scope.editable, "train.py")))
+
+
 def resolve_command(rules: Rules) -> list[str]:
     """The run command with `{python}` filled in; a launcher that is not there is an `InfrastructureFault`, not a crash."""
     command = [part.replace("{python}", sys.executable) for part in rules.run.command]

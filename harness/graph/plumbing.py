@@ -81,13 +81,19 @@ class Git:
 def as_user(project: Path, *arguments: str) -> tuple[bool, str]:
     """git in the user's checkout with the user's index and line endings, but without hooks; whether it worked, and what it said of a failure."""
     settings = {name: value for name, value in CONFIG.items() if name not in USERS_CHOICE}
-    environment = {**without_git_variables("GIT_CONFIG"), **IDENTITY, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    return _said(["git", *_settings(settings), "-C", str(project), *arguments], environment)
+    environment = {**without_git_variables("GIT_CONFIG"), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    known = _said(["git", "-C", str(project), "config", "user.email"], environment)[0]
+    return _said(["git", *_settings(settings), "-C", str(project), *arguments], environment if known else {**environment, **IDENTITY})
 
 
 def trusts(project: Path) -> tuple[bool, str]:
     """Whether the user's own git, with its own settings, works in `project`; else what it said."""
     return _said(["git", "-C", str(project), "rev-parse", "--git-dir"], {**without_git_variables("GIT_CONFIG"), "LC_ALL": "C"})
+
+
+def version() -> str:
+    """git's own version."""
+    return subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
 def _said(command: list[str], environment: dict[str, str]) -> tuple[bool, str]:

@@ -7,7 +7,6 @@ and hooks play no part. A candidate has its own ref before it runs; the branch m
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -31,6 +30,8 @@ class Ratchet:
         self.trial_refs = f"refs/autoresearch/{tag}/trials"
         self._index = index
         self._index_base: tuple[str, set[str]] | None = None
+        self._modes: dict[str, str] = {}
+        self._opened: str | None = None
         self._texts: dict[tuple[str, str], str] = {}
         self._refs_at_start: dict[str, str] | None = None
         git_dir, self._common_dir, self._prefix = _locate(self.project)
@@ -47,12 +48,12 @@ class Ratchet:
         if head is None:
             raise RepositoryUnfit(f"{self.project}: the repository has no commit yet; commit your files first")
         for name in files:
-            if (self.project / name).is_symlink():
-                raise RepositoryUnfit(f"{self.project / name} is a symbolic link; replace it by the file itself and commit")
-            committed = self._git.asked("cat-file", "blob", f"{head}:{self._prefix}{name}")
-            if committed is None:
+            if (self.project / name).is_symlink() or not (self.project / name).is_file():
+                raise RepositoryUnfit(f"{self.project / name} is a symbolic link or not there; put the file itself in its place and commit")
+            unmodified = self._unmodified(name, head)
+            if unmodified is None:
                 raise RepositoryUnfit(f"{name} is not committed in HEAD; run `git add {name} && git commit`, or start with --commit")
-            if not as_user(self.project, "diff", "--quiet", "--no-ext-diff", head, "--", name)[0]:
+            if not unmodified:
                 raise RepositoryUnfit(f"{name} has uncommitted changes; commit or stash them, or start with --commit")
         return head
 
@@ -64,7 +65,8 @@ class Ratchet:
                 raise RepositoryUnfit(f"{path} is {'a symbolic link' if path.is_symlink() else 'no file'}; nothing was committed")
         names = [str(path) for path in paths]
         for arguments in (("add", "--", *names), ("commit", "-q", "--only", "-m", message, "--", *names)):
-            if arguments[0] == "commit" and as_user(self.project, "diff", "--quiet", "HEAD", "--", *names)[0]:
+            head = self.resolve("HEAD")
+            if arguments[0] == "commit" and head and all(self._unmodified(path.name, head) for path in paths):
                 return
             done, said = as_user(self.project, *arguments)
             if not done:
@@ -93,12 +95,13 @@ class Ratchet:
         if tip not in (None, commit):
             raise StudyExists(f"the branch {self.branch} exists; choose another --tag, or delete it with `git branch -D {self.branch}`")
         self._git.text("update-ref", self.branch_ref, commit, tip or ZERO)
+        self._opened = commit
         durable.sync_file_system(self._git.git_dir)
 
-    def close_branch(self, commit: str) -> None:
+    def close_branch(self) -> None:
         """Take a branch back that was opened for a study which never began."""
-        if self.resolve(self.branch_ref) == commit:
-            self._git.text("update-ref", "-d", self.branch_ref, commit)
+        if self._opened is not None and self.resolve(self.branch_ref) == self._opened:
+            self._git.text("update-ref", "-d", self.branch_ref, self._opened)
 
     def clear_stale_locks(self) -> list[Path]:
         """Remove lock files of our own refs and index, which a killed git left. Call only while holding the study's lock."""
@@ -167,6 +170,13 @@ class Ratchet:
             self._remember(commit, name, raw.decode())
         return self._texts[commit, name]
 
+    def working_texts(self, names: Iterable[str]) -> dict[str, str]:
+        """Files of the project as they are in the work tree; raises `RepositoryUnfit` when one is not there as UTF-8 text."""
+        try:
+            return {name: (self.project / name).read_bytes().decode().replace("\r\n", "\n") for name in names}
+        except (OSError, UnicodeDecodeError) as error:
+            raise RepositoryUnfit(f"{self.project}: a file of the baseline cannot be read as UTF-8 text: {error}") from None
+
     def _remember(self, commit: str, name: str, text: str) -> None:
         while len(self._texts) >= CACHED_TEXTS:
             del self._texts[next(iter(self._texts))]
@@ -185,27 +195,28 @@ class Ratchet:
     def missing(self, commits: Iterable[str]) -> list[str]:
         """Those of `commits` that git cannot read."""
         wanted = sorted(set(commits))
-        if not wanted:
-            return []
-        found = self._git.text("cat-file", "--batch-check", data="\n".join(wanted).encode() + b"\n").splitlines()
+        found = self._git.text("cat-file", "--batch-check", data="".join(f"{name}\n" for name in wanted).encode()).splitlines()
         return [name for name, line in zip(wanted, found, strict=True) if line.split()[1:2] != ["commit"]]
 
-    @staticmethod
-    def version() -> str:
-        """git's own version."""
-        return subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    def _unmodified(self, name: str, head: str) -> bool | None:
+        """Whether the file, line endings as the user's git has them, is the committed one; `None` when none is. `git diff` would refresh the user's index."""
+        blob = self._git.asked("rev-parse", "--verify", "--quiet", f"{head}:{self._prefix}{name}")
+        return None if blob is None else as_user(self.project, "hash-object", "--", name) == (True, blob.decode().strip())
 
     def _tree(self, parent: str, files: Mapping[str, str]) -> str:
         """The parent's tree with `files` replaced. The index is read again unless it differs from the wanted one in just these files."""
         if self._index_base != (parent, set(files)):
             self._git.text("read-tree", parent)
+            staged = self._git.text("ls-files", "--stage", "-z", "--", *(f"{self._prefix}{name}" for name in files)).split("\0")
+            self._modes = {line.split("\t", 1)[1]: line.split()[0] for line in staged if line}
             self._index_base = parent, set(files)
         for name, text in files.items():
             data = text.encode()
             blob = self._git.text("hash-object", "-w", "--stdin", data=data)
             if blob != _blob_name(data, len(blob)):
                 raise StorageFault(f"git stored other bytes of {name} than it was given; check the repository with `git fsck`")
-            self._git.text("update-index", "--add", "--cacheinfo", f"100644,{blob},{self._prefix}{name}")
+            path = f"{self._prefix}{name}"
+            self._git.text("update-index", "--add", "--cacheinfo", f"{self._modes.get(path, '100644')},{blob},{path}")
         return self._git.text("write-tree")
 
 
@@ -225,7 +236,9 @@ def _locate(project: Path) -> tuple[Path, Path, str]:
             common = Path(repo.common_dir).resolve()
             git_dir = Path(repo.git_dir).resolve()
     except (git.InvalidGitRepositoryError, git.NoSuchPathError):
-        raise RepositoryUnfit(f"{project} is not in a git repository; run `git init && git add -A && git commit` first") from None
+        raise RepositoryUnfit(
+            f"{project} is not in a git repository; go to the project or name it with --project, or make it one: `git init && git add -A && git commit`"
+        ) from None
     _check_ownership(project)
     return git_dir, common, "" if prefix == "." else f"{prefix}/"
 

@@ -71,6 +71,10 @@ class Scripted:
             raise UserFault(f"{path}: needs a list named proposals with at least one entry, and nothing else")
         return cls(tuple(_entry(path, number, row) for number, row in enumerate(rows, start=1)))
 
+    def as_json(self) -> str:
+        """The list as a file that `from_file` reads back, with the text of every `path` in it."""
+        return json.dumps([entry.model_dump(exclude_none=True) for entry in self.entries], indent=1) + "\n"
+
     def propose(self, briefing: Briefing) -> Proposal | None:
         """Entry `briefing.number`, applied to the incumbent; raises `ProposalRefused("edit_failed")` when it does not fit."""
         if not 1 <= briefing.number <= len(self.entries):

@@ -28,10 +28,10 @@ def headline(study: Study) -> list[str]:
             else "No candidate has finished yet"
         )
         return [f"**What to believe: no gain.** {tried}. The baseline reads {value:.6f}.", *_running(study)]
-    return [_belief(study, value), _by_chance(study), *_running(study)]
+    return [_belief(study), _by_chance(study), *_running(study)]
 
 
-def _belief(study: Study, baseline: float) -> str:
+def _belief(study: Study) -> str:
     found, best = status.gain(study) or {}, study.incumbent
     assert best is not None, "a gain has an incumbent"
     debiased = ""
@@ -39,28 +39,30 @@ def _belief(study: Study, baseline: float) -> str:
         debiased = f"; without the luck of being selected about {signed(found['estimate'])} ± {found['standard_error']:.4f}"
     return (
         f"**What to believe: a search result, biased and not certified.** Trial {best.trial} reads {number(believed_value(best), 6)}, the baseline "
-        f"{baseline:.6f}: a gain of {signed(found['reading'])} by its reading{debiased}. The ratchet picked the lucky readings, and nothing has "
-        "measured the gain afresh."
+        f"{number(status.reference(study), 6)}{' with the same seed' if status.paired(study) else ''}: a gain of {signed(found['reading'])} by its "
+        f"reading{debiased}. The ratchet picked the lucky readings, and nothing has measured the gain afresh."
     )
 
 
 def _by_chance(study: Study) -> str:
     """The night against nights in which nothing helps."""
     rule, count = _rule(study), status.judged(study)
-    base_readings = len([r for r in study.baseline.readings if r.value is not None]) if study.baseline else 1
-    expected = chance.expected_chance_keeps(count, rule, base_readings)
+    base_readings, again = status.baseline_readings(study), not status.paired(study)
+    expected = chance.expected_chance_keeps(count, rule, base_readings, again)
     said = f"{plural(status.keeps(study), 'keep')} of {count:,} judged; if no idea helped, the `{rule}` rule would keep about {expected:.1f} by chance"
     found = status.gain(study)
     if found is None or study.noise is None:
         return f"{said}."
     sigma = study.noise.sigma
-    limit = chance.chance_gain(count, rule, base_readings) * sigma
+    limit = chance.chance_gain(count, rule, base_readings, again) * sigma
     word = (
         "This one shows more: **part of the gain is real**, if the noise is what it seems."
         if found["reading"] > limit
         else "This one does not show more: **measure it again before you rely on it.**"
     )
-    return f"{said}, and 19 of 20 such nights would show a gain below {limit:.4f}. {word} One reading scatters by sigma = {sigma:.4g}."
+    return (
+        f"{said}, and 19 of 20 such nights would show a gain below {limit:.4f}. {word} One reading scatters by {status.sigma_text(study)}."
+    )
 
 
 def _rule(study: Study) -> str:

@@ -19,18 +19,18 @@ EULER = 0.5772156649015329
 Night = tuple[int, float]
 
 
-def expected_chance_keeps(judged: int, rule: str = "debiased", baseline_readings: int = 3) -> float:
+def expected_chance_keeps(judged: int, rule: str = "debiased", baseline_readings: int = 3, remeasured: bool = True) -> float:
     """Expected keeps among `judged` measured candidates, all truly equal to the incumbent; `rule` is `debiased` or `strict`."""
     if judged <= 0:
         return 0.0
-    return strict_records(judged) if rule == "strict" else fmean(keeps for keeps, _ in nights(judged, rule, baseline_readings))
+    return strict_records(judged) if rule == "strict" else fmean(keeps for keeps, _ in nights(judged, rule, baseline_readings, remeasured))
 
 
-def chance_gain(judged: int, rule: str = "debiased", baseline_readings: int = 3) -> float:
+def chance_gain(judged: int, rule: str = "debiased", baseline_readings: int = 3, remeasured: bool = True) -> float:
     """Gain of the incumbent's reading over the baseline, in sigma, that 19 of 20 such nights stay below."""
     if judged <= 0:
         return 0.0
-    gains = sorted(gain for _, gain in nights(judged, rule, baseline_readings))
+    gains = sorted(gain for _, gain in nights(judged, rule, baseline_readings, remeasured))
     return gains[min(len(gains) - 1, math.ceil(0.95 * len(gains)))]
 
 
@@ -43,12 +43,14 @@ def strict_records(judged: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def nights(judged: int, rule: str, baseline_readings: int) -> tuple[Night, ...]:
+def nights(judged: int, rule: str, baseline_readings: int, remeasured: bool) -> tuple[Night, ...]:
     """Simulated null nights: keeps and final gain of each."""
     count = max(MIN_NIGHTS, min(MAX_NIGHTS, STEPS // judged))
     gauss = random.Random(20_260_308).gauss
-    night = strict_night if rule == "strict" else debiased_night
-    return tuple(night(judged, max(1, baseline_readings), lambda: gauss(0.0, 1.0)) for _ in range(count))
+    most = MOST_READINGS if remeasured else 0
+    if rule == "strict":
+        return tuple(strict_night(judged, max(1, baseline_readings), lambda: gauss(0.0, 1.0)) for _ in range(count))
+    return tuple(debiased_night(judged, max(1, baseline_readings), lambda: gauss(0.0, 1.0), most) for _ in range(count))
 
 
 def strict_night(judged: int, baseline_readings: int, reading: Callable[[], float]) -> Night:
@@ -62,7 +64,7 @@ def strict_night(judged: int, baseline_readings: int, reading: Callable[[], floa
     return keeps, baseline - best
 
 
-def debiased_night(judged: int, baseline_readings: int, reading: Callable[[], float]) -> Night:
+def debiased_night(judged: int, baseline_readings: int, reading: Callable[[], float], most_readings: int = MOST_READINGS) -> Night:
     """One null night under the de-biased rule.
 
     `unselected` are the incumbent's readings that nobody selected: all of a baseline's, only the re-measured ones of a keep. How often an
@@ -80,7 +82,7 @@ def debiased_night(judged: int, baseline_readings: int, reading: Callable[[], fl
             continue
         since += 1
         group = len(unselected) + int(keeps > 0 and bool(unselected))
-        if since >= REMEASURE_AFTER and group < MOST_READINGS:
+        if since >= REMEASURE_AFTER and group < most_readings:
             unselected.append(reading())
             ref, since = fmean(unselected), 0
     return keeps, baseline - best

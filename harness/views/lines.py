@@ -41,7 +41,8 @@ def _warned(event: ev.Warned, study: Study) -> str:
 
 
 def _refused(event: ev.Refused, study: Study) -> str:
-    edit = study.refusals[-1].edit if study.refusals else ""
+    last = study.refusals[-1] if study.refusals else None
+    edit = (last.edit or last.detail) if last else ""
     earlier = f", like trial {event.earlier}" if event.earlier is not None else ""
     return f"refused: {flatten(edit, TITLE) or f'proposal {event.proposal}'} ({flatten(event.reason, 40)}{earlier})"
 

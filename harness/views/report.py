@@ -17,9 +17,9 @@ from harness.views.belief import headline
 from harness.views.results import COMMIT_DIGITS, believed_value, memory_gb, total
 from harness.views.text import duration, flatten, md, number, plural, signed, table
 
-MOST_KEEPS, MOST_MISSES, MOST_FAILURES, MOST_WARNINGS = 40, 8, 15, 20
-NEAR_MISS = 0.25
-OFFLINE = ("search", "scripted", "tpe")
+MOST_KEEPS, MOST_MISSES, MOST_FAILURES, MOST_WARNINGS, MOST_REFUSALS = 40, 8, 15, 20, 8
+NEAR_MISS = 0.35
+OFFLINE = ("search", "scripted")
 
 
 def render(study: Study, study_dir: StudyDir) -> str:
@@ -124,6 +124,7 @@ def _refusals(study: Study) -> str:
         return ""
     counts = Counter(refusal.reason for refusal in study.refusals)
     lines = [f"- {count:,} × {md(reason)}" for reason, count in counts.most_common(12)]
+    lines += [f"- proposal {one.proposal} ({md(one.reason)}): {md(one.detail, 200)}" for one in study.refusals[-MOST_REFUSALS:]]
     early = f" The reasons are those of the last {len(study.refusals):,}." if study.refused > len(study.refusals) else ""
     return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(lines)
 

@@ -56,6 +56,12 @@ def total(row: TrialRow, name: str) -> float | None:
     return sum(values) if values else None
 
 
+def mean(row: TrialRow, name: str) -> float | None:
+    """Mean over the trial's jobs of a number; `None` when no job has it."""
+    values = [v for r in row.readings if (v := getattr(r.outcome, name)) is not None]
+    return sum(values) / len(values) if values else None
+
+
 def header(metric: str) -> str:
     """The first line, without its end."""
     return "\t".join((UPSTREAM[0], cell(metric), *UPSTREAM[2:], *OURS))
@@ -75,10 +81,10 @@ def row_line(row: TrialRow) -> str:
         "bar": number(verdict.bar, 6),
         "sigma": number(verdict.sigma, 6),
         "readings": str(len([r for r in row.readings if r.value is not None])),
-        "train_seconds": number(total(row, "train_seconds"), 1),
-        "cpu_seconds": number(total(row, "cpu_seconds"), 1),
-        "steps": number(total(row, "steps"), 0),
-        "tokens": number(total(row, "tokens"), 0),
+        "train_seconds": number(mean(row, "train_seconds"), 1),
+        "cpu_seconds": number(mean(row, "cpu_seconds"), 1),
+        "steps": number(mean(row, "steps"), 0),
+        "tokens": number(mean(row, "tokens"), 0),
         "net_lines": str(row.change.net_lines),
         "rule": cell(verdict.rule),
         "budget_left": budget_text(row.budget_left),

@@ -37,7 +37,7 @@ def _reading(reading: Reading) -> str:
         f"value {number(reading.value, 6, 'none')}", f"seed {reading.seed}", f"training {number(out.train_seconds, 1, '?')} s",
         f"{number(out.cpu_seconds, 1, '?')} CPU-s", f"peak {number(out.peak_memory_mb, 0, '?')} MiB", f"steps {out.steps or '?'}", f"tokens {out.tokens or '?'}",
     ]  # fmt: skip
-    return f"  reading {reading.replicate} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}"
+    return f"  reading {reading.replicate + 1} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}"
 
 
 def _verdict(row: TrialRow) -> list[str]:
@@ -48,7 +48,7 @@ def _verdict(row: TrialRow) -> list[str]:
     if verdict.gain is not None:
         lines.append(
             f"  gain      {signed(verdict.gain)} ± {number(verdict.standard_error, 4)}, P(better) {number(verdict.p_better, 2)}; "
-            f"bar {number(verdict.bar, 6)}, lines cost {number(verdict.complexity, 5)}, sigma {number(verdict.sigma, 5)}, rule {verdict.rule}"
+            f"bar {number(verdict.bar, 6)} (lifted or lowered from what the gain is measured against), lines cost {number(verdict.complexity, 5)}, sigma {number(verdict.sigma, 5)}, rule {verdict.rule}"
         )
     return lines
 

@@ -32,20 +32,43 @@ def judged(study: Study) -> int:
     return keeps(study) + study.counts.get(Status.DISCARD.value, 0)
 
 
+def reference(study: Study) -> float | None:
+    """What gains are measured against: the baseline's mean, or its reading with the candidates' seed where readings are paired."""
+    verdict = study.baseline.verdict if study.baseline else None
+    return verdict.next_bar.ref if verdict and verdict.next_bar else None
+
+
+def baseline_readings(study: Study) -> int:
+    """How many readings that reference rests on."""
+    verdict = study.baseline.verdict if study.baseline else None
+    return verdict.next_bar.readings if verdict and verdict.next_bar else 1
+
+
+def paired(study: Study) -> bool:
+    """Whether candidates share a seed with the incumbent's reading."""
+    return study.bar is not None and study.bar.paired
+
+
+def sigma_text(study: Study) -> str:
+    """`sigma 0.0027`, with the words for one that nothing in this study was measured for."""
+    if study.noise is None:
+        return "sigma unknown"
+    return f"sigma {study.noise.sigma:.4g}" + ("" if study.noise.degrees else ", assumed and not measured")
+
+
 def gain(study: Study) -> dict[str, float] | None:
     """The incumbent against the baseline: by its reading (selected, so too good) and by its de-biased value with standard error."""
     base, best, bar = study.baseline, study.incumbent, study.bar
     if base is None or best is None or best.trial == 0:
         return None
-    before, after = believed_value(base), believed_value(best)
+    before, after = reference(study), believed_value(best)
     if before is None or after is None:
         return None
     found = {"reading": sign(study) * (before - after)}
     if bar is not None:
         found["estimate"] = sign(study) * (before - bar.ref)
     if bar is not None and study.noise is not None:
-        count = max(1, len([r for r in base.readings if r.value is not None]))
-        found["standard_error"] = study.noise.sigma * math.sqrt(1 / count + 1 / max(1, bar.readings))
+        found["standard_error"] = study.noise.sigma * math.sqrt(1 / baseline_readings(study) + 1 / max(1, bar.readings))
     return found
 
 
@@ -133,10 +156,10 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  budget     {budget_sentence(study)}",
     ]
     if study.current:
-        what = (
-            "being decided" if study.current.verdict else f"reading {max(1, len(study.current.readings) + int(study.launched is not None))}"
-        )
-        lines.append(f"  now        trial {study.current.trial} ({flatten(study.current.title, 60)}), {what}")
+        number_of = study.launched.replicate + 1 if study.launched else len(study.current.readings) + 1
+        what = "being decided" if study.current.verdict else f"reading {number_of}"
+        word = "open" if study.stop else "now "
+        lines.append(f"  {word}       trial {study.current.trial} ({flatten(study.current.title, 60)}), {what}")
     lines += [f"  {'last' if n == 0 else '    '}       {row_text(row)}" for n, row in enumerate(study.rows[: -LAST - 1 : -1])]
     lines += [f"  warning    {flatten(warning, 300)}" for warning in study.warnings[-3:]]
     if len(study.warnings) > 3:
@@ -185,7 +208,7 @@ def _incumbent(study: Study) -> str:
 
 def gain_text(study: Study) -> str:
     """`+0.0094 by its reading, +0.0080 ± 0.0031 de-biased (sigma 0.0027); not certified`."""
-    sigma = f"sigma {study.noise.sigma:.4g}" if study.noise else "sigma unknown"
+    sigma = sigma_text(study)
     found = gain(study)
     if found is None:
         return f"none yet ({sigma})"
