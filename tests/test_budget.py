@@ -213,3 +213,22 @@ def test_three_interruptions_in_a_row_are_the_machines_trouble_even_in_an_open_t
     assert stop is not None
     assert (stop.reason, stop.exit_code) == ("infrastructure", 75)
     assert "3 interruptions in a row: the machine" in stop.sentence
+
+
+@pytest.mark.parametrize(
+    ("used", "cap"), [((4.0, 8.0, 6.0), 10.0), ((0.01, 0.02), 1.02), ((3.0, 3.9), 4.9), ((4.0, None), 5.0), ((None,), None)]
+)
+def test_the_compute_cap_is_a_quarter_above_the_slowest_baseline_and_a_second_at_least(
+    used: tuple[float | None, ...], cap: float | None
+) -> None:
+    base = night().baseline
+    assert base is not None
+    readings = tuple(
+        base.readings[0].model_copy(update={"outcome": base.readings[0].outcome.model_copy(update={"cpu_seconds": seconds})})
+        for seconds in used
+    )
+    slow = base.model_copy(update={"readings": readings})
+    assert budget.cpu_cap(rules(), slow) == (None if cap is None else pytest.approx(cap))
+    assert budget.cpu_cap(rules(), None) is None
+    wall = rules().model_copy(update={"trial": rules().trial.model_copy(update={"clock": "wall"})})
+    assert budget.cpu_cap(wall, slow) is None

@@ -8,13 +8,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from harness import cli
-from harness.errors import RatchetError
+from harness.control.preconditions import check_deadline
+from harness.errors import RatchetError, UserFault
+from harness.execution.device import Lock, lock_folder
 from tests.nights import LEAN, NO_PICTURES, crash_at, must_be_whole, table
 from tests.projects import (
     ROOT,
@@ -361,3 +364,42 @@ def test_verify_finds_whatever_differs_from_the_journal(copy: Path) -> None:
     assert bad(copy) == {"snapshot"}
     folder.snapshot.unlink()
     assert bad(copy) == set()
+
+
+def test_a_start_that_is_refused_commits_nothing_even_when_asked_to(make_project: Callable[..., Path]) -> None:
+    project = make_project(rules=ONE)
+    (project / "train.py").write_text("def broken(:\n")
+    before = git(project, "rev-parse", "HEAD")
+    code, said = inside(project, "run", "--tag", "t", "--commit")
+    assert (code, "cannot be a baseline" in said) == (2, True)
+    assert git(project, "rev-parse", "HEAD") == before
+    with Lock(lock_folder() / "cpu.lock", "the device cpu"):
+        (project / "train.py").write_text((project / "train.py").read_text().replace("def broken(:", "x = 1"))
+        assert inside(project, "run", "--tag", "t", "--commit")[0] == 75
+    assert git(project, "rev-parse", "HEAD") == before
+
+
+def test_a_flag_of_another_proposer_is_refused(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=ONE)
+    edits = edits_file(tmp_path, [{"VALUE": 1.1}])
+    assert inside(project, "run", "--tag", "t", "--edits", str(edits))[0] == 2
+    assert inside(project, "run", "--tag", "t", "--proposer", "scripted", "--edits", str(edits), "--seed", "3")[0] == 2
+
+
+def test_the_list_of_edits_is_kept_as_it_was_when_the_study_began(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[stop]\ntrials = 1")
+    edits = edits_file(tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.05}])
+    run_study(project, edits)
+    edits.unlink()
+    assert resume_study(project, trials=2).exit_code == 0
+    assert [row.title for row in study_of(project).rows] == ["baseline", "edit 1", "edit 2"]
+
+
+def test_a_deadline_that_has_passed_needs_a_new_one(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[stop]\ntrials = 1")
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.05}]), deadline="23:59")
+    late = datetime.now().astimezone() + timedelta(days=2)
+    with pytest.raises(UserFault, match="has passed; say until when with --deadline"):
+        check_deadline(study_of(project), late, None)
+    check_deadline(study_of(project), late, "07:00")
+    check_deadline(study_of(project), datetime.now().astimezone() - timedelta(days=1), None)

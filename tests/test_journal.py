@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.artifacts import journal
+from harness.artifacts import durable, journal
 from harness.artifacts.events import Entry, Event, Proposed, Refused, Resumed, RulesChanged, Settled, Stopped, Warned
 from harness.artifacts.journal import Journal, Position
 from harness.errors import JournalCorrupt, StorageFault
@@ -336,3 +336,16 @@ def test_whatever_was_said_is_read_again_and_a_cut_anywhere_loses_only_what_come
 
 def entries(path: Path) -> Iterator[Entry]:
     return (entry for entry, _ in journal.read(path))
+
+
+def test_a_replaced_file_is_on_disk_before_it_has_its_name_and_its_folder_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, seen, sync = tmp_path / "a", list[str](), os.fsync
+    target.write_text("old")
+
+    def watched(descriptor: int) -> None:
+        seen.append(f"{Path(f'/proc/self/fd/{descriptor}').readlink().name}: {target.read_text()}")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    durable.replace(target, b"new")
+    assert seen == [".a.tmp: old", f"{tmp_path.name}: new"]

@@ -101,3 +101,41 @@ def test_a_long_drought_measures_the_incumbent_again(make_project: Callable[...,
     assert study.bar is not None
     assert study.bar.since == 0
     assert study.bar.ref == pytest.approx(1.1)
+
+
+def test_a_candidate_that_takes_more_compute_than_the_baselines_is_a_timeout(project: Path, tmp_path: Path) -> None:
+    run_study(project, edits_file(tmp_path, [{"MODE": "spin", "SECONDS": 9.0, "VALUE": 0.5}]))
+    row = study_of(project).rows[1]
+    assert row.verdict is not None
+    assert (row.verdict.status, row.verdict.reason, row.value) == (Status.TIMEOUT, "compute_cap", None)
+
+
+def test_the_noise_of_the_night_starts_from_the_sigma_in_the_rules(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[keep]\nprior_sigma = 0.123")
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.3}]))
+    noise = study_of(project).noise
+    assert noise is not None
+    assert (noise.prior_sigma, noise.degrees, noise.sigma) == (0.123, 0, 0.123)
+
+
+def test_without_effect_a_change_is_no_keep_even_after_a_long_drought(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[keep]\nbaseline_readings = 3\nprior_sigma = 0.1\n[stop]\ntrials = 9")
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.3}, {"DEPTH": 3}, {"DEPTH": 4}, {"VALUE": 1.1995}]))
+    rows = study_of(project).rows
+    assert [row.verdict.reason for row in rows if row.verdict] == ["baseline", "not_better", "no_effect", "no_effect", "better"]
+    assert rows[4].verdict is not None
+    assert rows[4].verdict.gain == pytest.approx(0.0005), "against the baseline's reading with the same seed, not against its mean"
+
+
+def test_a_train_py_that_is_not_in_scope_is_trained_all_the_same(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules='[scope]\neditable = ["model.py"]\n[stop]\ntrials = 1')
+    (project / "train.py").write_text((project / "train.py").read_text().replace("VALUE = 1.2\n", "from model import VALUE\n"))
+    (project / "model.py").write_text("VALUE = 1.2\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "two files")
+    edits = tmp_path / "edits.toml"
+    edits.write_text('[[proposals]]\ntitle = "better"\nfiles = { "model.py" = "VALUE = 1.1\\n" }\n')
+    run_study(project, edits)
+    rows = study_of(project).rows
+    assert [row.status for row in rows] == [Status.KEEP, Status.KEEP]
+    assert git(project, "show", "autoresearch/t:model.py") == "VALUE = 1.1"

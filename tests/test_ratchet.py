@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import BranchMoved, RepositoryUnfit, StudyExists, UserFault
+from harness.artifacts import durable
+from harness.errors import BranchMoved, RepositoryUnfit, StorageFault, StudyExists, UserFault
 from harness.graph.ratchet import Ratchet
 from harness.trial import Status
 from tests.projects import Seen, edits_file, folder_of, git, keeping_the_table, make_project, run_study, set_rules, study_of, with_constants
@@ -386,6 +387,59 @@ def test_a_branch_that_somebody_moved_is_never_forced(project: Path) -> None:
     with pytest.raises(StudyExists):
         git(project, "branch", "autoresearch/t", theirs)
         found.open_branch(base)
+
+
+class Late(Ratchet):
+    """Sees the branch where it was before somebody moved it."""
+
+    stale = ""
+
+    def resolve(self, name: str) -> str | None:
+        return self.stale if name == self.branch_ref and self.stale else super().resolve(name)
+
+
+def test_a_branch_that_moves_at_the_very_last_moment_is_not_forced(project: Path) -> None:
+    found = opened(project)
+    base = found.baseline(FIXED)
+    ours = found.apply(1, base, text(project, DEPTH=3), "trial 1\n").commit
+    theirs = git(project, "commit-tree", f"{base}^{{tree}}", "-p", base, "-m", "theirs")
+    late = Late(project, "t", project / "index")
+    late.stale = base
+    git(project, "update-ref", "refs/heads/autoresearch/t", theirs)
+    with pytest.raises(StorageFault, match="update-ref"):
+        late.keep(ours, base)
+    assert git(project, "rev-parse", "autoresearch/t") == theirs
+
+
+def test_objects_are_flushed_before_a_ref_names_them_and_the_ref_after(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, seen = opened(project), list[bool]()
+    flush = durable.sync_file_system
+    ref = "refs/autoresearch/t/trials/000001"
+
+    def watched(folder: Path) -> None:
+        seen.append(ref in git(project, "for-each-ref", "--format=%(refname)").split())
+        flush(folder)
+
+    monkeypatch.setattr(durable, "sync_file_system", watched)
+    found.apply(1, found.baseline(FIXED), text(project, DEPTH=3), "trial 1\n")
+    assert seen == [False, True]
+
+
+def test_a_file_keeps_its_mode(project: Path) -> None:
+    (project / "train.py").chmod(0o755)
+    git(project, "commit", "-qam", "executable")
+    found = opened(project)
+    made = found.apply(1, found.baseline(FIXED), text(project, DEPTH=3), "trial 1\n")
+    assert git(project, "ls-tree", made.commit, "train.py").startswith("100755")
+
+
+def test_the_users_own_identity_is_on_the_users_own_commit(project: Path) -> None:
+    git(project, "config", "user.name", "Ada")
+    git(project, "config", "user.email", "ada@example.invalid")
+    (project / "train.py").write_text((project / "train.py").read_text() + "# mine\n")
+    opened_for = Ratchet(project, "t", project / "index")
+    opened_for.commit_working_files(FIXED, "mine")
+    assert git(project, "log", "-1", "--format=%an %ae") == "Ada ada@example.invalid"
 
 
 def test_keeping_twice_moves_once(project: Path) -> None:
