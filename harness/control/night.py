@@ -64,9 +64,10 @@ class Night:
         started = self.study.started
         assert started is not None, "a night begins with study_started"
         if self.study.current is None:
-            texts = self._texts(started.baseline_commit)
+            scope = {name: self.ratchet.text_at(started.baseline_commit, name) for name in self.steering.rules.scope.editable}
             self.recorder.emit(Begun(
-                trial=0, proposal=None, parent=started.baseline_commit, change=duplicates.change_all(scope := {n: texts[n] for n in self.steering.rules.scope.editable}, scope), title="baseline", axis="", edit="", proposer="", folder="0000-baseline",
+                trial=0, proposal=None, parent=started.baseline_commit, change=duplicates.change_all(scope, scope), title="baseline",
+                axis="", edit="", proposer="", folder="0000-baseline",
             ))  # fmt: skip
         self.apply()
         readings = self.evaluate()
