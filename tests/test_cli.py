@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness import cli
+from harness.control.budget import Limits
 from harness.control.preconditions import check_deadline
 from harness.errors import RatchetError, UserFault
 from harness.execution.device import Lock, lock_folder
@@ -81,6 +82,11 @@ def name_another_metric(project: Path) -> None:
     set_rules(project, '[metric]\nname = "val_loss"')
 
 
+def write_latin_1(project: Path) -> None:
+    (project / "train.py").write_bytes((project / "train.py").read_bytes() + b"# caf\xe9\n")
+    git(project, "commit", "-qam", "latin")
+
+
 def lose_data(project: Path) -> None:
     (project / "data.bin").unlink()
 
@@ -114,6 +120,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], list[str], int, str]] = {
     "data": (lose_data, [], 2, "python prepare.py"),
     "description": (break_describe, [], 2, "description"),
     "metric": (name_another_metric, [], 2, "prepare.py measures 'val_bpb'"),
+    "no UTF-8": (write_latin_1, [], 2, "train.py is not UTF-8 text"),
     "launcher": (no_launcher, [], 75, "no-such-launcher"),
     "proposer": (nothing, ["--proposer", "serach"], 2, "did you mean 'search'?"),
     "no edits": (nothing, ["--proposer", "scripted"], 2, "--edits"),
@@ -398,8 +405,19 @@ def test_the_list_of_edits_is_kept_as_it_was_when_the_study_began(make_project: 
 def test_a_deadline_that_has_passed_needs_a_new_one(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules="[stop]\ntrials = 1")
     run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.05}]), deadline="23:59")
+    limits = Limits.model_validate_json(json.dumps(study_of(project).limits))
     late = datetime.now().astimezone() + timedelta(days=2)
     with pytest.raises(UserFault, match="has passed; say until when with --deadline"):
-        check_deadline(study_of(project), late, None)
-    check_deadline(study_of(project), late, "07:00")
-    check_deadline(study_of(project), datetime.now().astimezone() - timedelta(days=1), None)
+        check_deadline(limits, late, None)
+    check_deadline(limits, late, "07:00")
+    check_deadline(limits, datetime.now().astimezone() - timedelta(days=1), None)
+
+
+def test_verify_goes_on_when_the_rules_copy_is_damaged(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=ONE)
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]))
+    (project / "runs" / "t" / "program.md").write_text("no rules\n")
+    code, said = inside(project, "verify")
+    assert code == 1
+    assert "BAD  measured bytes: which files are in scope cannot be told" in said
+    assert said.count("ok ") >= 6

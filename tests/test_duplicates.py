@@ -148,3 +148,5 @@ def test_what_explains_the_code_is_no_line_of_it() -> None:
     plain, told = "x = 1\n", "# why\n\nx = 1\n    # and how\n"
     assert (change(told, plain).net_lines, change(plain, told).net_lines) == (0, 0)
     assert change(plain, plain + "y = 2\n").net_lines == 1
+    bare, documented = "def f():\n    return 1\n", 'def f():\n    """One,\n    as ever."""\n    return 1\n'
+    assert (change(documented, bare).net_lines, change(bare, documented).net_lines) == (0, 0)

@@ -340,7 +340,12 @@ def test_where_readings_are_paired_an_equal_reading_means_that_the_change_does_n
     late = Bar(ref=1.5005, reading=1.5, paired=True, since=20)
     idle = judge.judge(rules(), late, reading(1.5), NOISE, change(0))
     assert (idle.status, idle.reason) == (Status.DISCARD, "no_effect")
-    assert judge.judge(rules(), late, reading(1.5), NOISE, change(-3)).status is Status.KEEP
+    assert (idle.gain, idle.p_better, idle.standard_error) == (0.0, 0.5, 0.0)
+    shorter = judge.judge(rules(), late, reading(1.5), NOISE, change(-3))
+    assert (shorter.status, shorter.reason, shorter.gain) == (Status.KEEP, "equal_and_shorter", 0.0)
+    assert shorter.next_bar == late.model_copy(update={"since": 0}), "nothing was gained, so nothing moves"
+    free = judge.judge(rules(complexity_per_line=0.0), late, reading(1.5), NOISE, change(-3))
+    assert (free.status, free.reason) == (Status.DISCARD, "no_effect")
     assert judge.judge(rules(), late.model_copy(update={"paired": False}), reading(1.5), NOISE, change(0)).status is Status.KEEP
     kept = judge.judge(rules(), late, reading(1.4), NOISE, change(0)).next_bar
     assert kept is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,3 +140,21 @@ def test_a_train_py_that_is_not_in_scope_is_trained_all_the_same(make_project: C
     rows = study_of(project).rows
     assert [row.status for row in rows] == [Status.KEEP, Status.KEEP]
     assert git(project, "show", "autoresearch/t:model.py") == "VALUE = 1.1"
+
+
+def test_a_re_measurement_that_fails_moves_nothing_and_is_not_repeated_at_once(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[keep]\nremeasure_incumbent_after = 1\n[stop]\ntrials = 9\n[run]\nthreads = 2")
+    text = (project / "train.py").read_text().replace("    before_training()\n", "    assert hello['seed'] == 0\n    before_training()\n")
+    edits = tmp_path / "edits.json"
+    better = text.replace("VALUE = 1.2\n", "VALUE = 1.1\n")
+    edits.write_text(
+        json.dumps([{"title": "frail", "text": better}, *({"title": f"worse {n}", "set": {"VALUE": 1.3 + n}} for n in range(2))])
+    )
+    seen = Seen()
+    run_study(project, edits, seen=seen)
+    study, moved = study_of(project), [event for event in seen.events if event.kind == "bar_moved"]
+    assert study.bar is not None
+    assert study.bar.ref == pytest.approx(
+        study.rows[1].verdict.next_bar.ref if study.rows[1].verdict and study.rows[1].verdict.next_bar else 0
+    )
+    assert len(moved) == study.rereadings_failed == 2, "one for each drought"

@@ -508,3 +508,24 @@ def test_the_tip_is_the_last_kept_trial_and_every_trial_stays_readable(tmp_path:
     assert found.missing(commits) == []
     assert len(found.refs()) == len(keeps)
     assert users_state(project) == before
+
+
+def test_commit_takes_files_below_sub_folders_each_by_its_own_name(make_project: Callable[..., Path]) -> None:
+    project = make_project(rules='[scope]\neditable = ["train.py", "lib/train.py"]')
+    (project / "lib").mkdir()
+    (project / "lib" / "train.py").write_text("A = 1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "lib")
+    found, files = Ratchet(project, "t", project / "index"), ["train.py", "lib/train.py", "prepare.py"]
+    found.commit_working_files(files, "nothing to do")
+    assert git(project, "log", "-1", "--format=%s") == "lib"
+    (project / "lib" / "train.py").write_text("A = 2\n")
+    found.commit_working_files(files, "mine")
+    assert git(project, "log", "-1", "--format=%s", "--name-only").split() == ["mine", "lib/train.py"]
+
+
+def test_what_git_warns_of_does_not_make_a_file_modified(lean: Path) -> None:
+    (lean / ".gitattributes").write_text("!train.py text\n")
+    git(lean, "add", "-A")
+    git(lean, "commit", "-qm", "attributes")
+    assert opened(lean).baseline(FIXED) == git(lean, "rev-parse", "HEAD")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,19 @@ import pytest
 from harness.errors import BranchMoved
 from harness.trial import Status
 from tests.nights import LEAN, NO_PICTURES, crash_at, must_be_whole, started, table, wait_for
-from tests.projects import Seen, edits_file, folder_of, git, keeping_the_table, make_project, ratchet, resume_study, run_study, study_of
+from tests.projects import (
+    Seen,
+    edits_file,
+    folder_of,
+    git,
+    keeping_the_table,
+    make_project,
+    ratchet,
+    resume_study,
+    run_study,
+    set_rules,
+    study_of,
+)
 
 NO_IDEA: list[dict[str, object]] = [{"VALUE": 1.2}]  # no change: refused, so that the baseline is all there is to train
 REMEASURING = f"{LEAN}\nremeasure_incumbent_after = 1\n[run]\nthreads = 2"
@@ -273,3 +287,38 @@ def test_stale_locks_of_a_killed_git_do_not_stop_a_resume(make_project: Callable
     assert resume_study(project, seen=keeping_the_table(project)).exit_code == 0
     assert any(str(lock) in warning for warning in study_of(project).warnings)
     must_be_whole(project)
+
+
+def test_a_flag_of_resume_outlives_an_edit_made_before_it_even_with_a_trial_open(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 1")
+    crash_at(project, "journal:committed", edits_file(tmp_path, [{"VALUE": 1.3 + n / 100} for n in range(9)]))
+    set_rules(project, "[stop]\ntrials = 2")
+    resume_study(project, trials=3)
+    assert study_of(project).trials == 3
+
+
+def test_time_that_a_killed_harness_worked_is_counted(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=LEAN)
+    crash_at(project, "journal:launched", edits_file(tmp_path, NO_IDEA))
+    reading = folder_of(project).trial("0000-baseline").reading(0)
+    before = study_of(project)
+    last = datetime.strptime(before.last_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
+    os.utime(reading.train_log, (last + 40, last + 40))
+    (reading.path / "dangling").symlink_to("nowhere")
+    seen = keeping_the_table(project)
+    resume_study(project, seen=seen)
+    assert 40 <= study_of(project).elapsed < 60
+
+
+def test_a_fault_of_ours_on_the_baseline_is_tried_again_and_never_ends_the_study_for_good(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 1")
+    good = (project / "prepare.py").read_text()
+    (project / "prepare.py").write_text(good.replace("def evaluate() -> None:\n", "def evaluate() -> None:\n    raise SystemExit(1)\n"))
+    git(project, "commit", "-qam", "a broken evaluator")
+    stop = run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]))
+    assert (stop.reason, stop.exit_code) == ("infrastructure", 75)
+    study = study_of(project)
+    assert study.current is not None
+    assert (study.current.trial, study.baseline) == (0, None)

@@ -271,10 +271,11 @@ def test_a_resume_after_a_stop_counts_rows_anew_but_a_death_does_not() -> None:
     assert make.fold([*events, stopped, resumed]).interruptions_in_a_row == 0
 
 
-def test_a_fault_of_ours_counts_as_an_interruption_and_one_of_the_candidates_does_not() -> None:
+def test_a_fault_of_ours_does_not_end_a_row_of_interruptions_and_one_of_the_candidates_does() -> None:
     night = make.Night()
     start = [night.start(), *list(night.baseline())[:4]]
     trained = next(n for n, event in enumerate(start) if event.kind == "trained")
+    cut = [*start[:trained], Interrupted(trial=0, replicate=0, reason="died"), *start[trained - 1 : trained + 1]]
     for to_blame, count in ((False, 1), (True, 0)):
         fault = EvaluationFault(reason="metric_error", detail="", candidate_to_blame=to_blame)
-        assert make.fold([*start[: trained + 1], Scored(trial=0, replicate=0, fault=fault)]).interruptions_in_a_row == count
+        assert make.fold([*cut, Scored(trial=0, replicate=0, fault=fault)]).interruptions_in_a_row == count

@@ -156,7 +156,7 @@ def _trained(study: Study, event: ev.Trained) -> None:
 
 def _scored(study: Study, event: ev.Scored) -> None:
     ours = event.fault is not None and not event.fault.candidate_to_blame
-    study.launched, study.interruptions_in_a_row = None, study.interruptions_in_a_row + 1 if ours else 0
+    study.launched, study.interruptions_in_a_row = None, study.interruptions_in_a_row if ours else 0
     if _rereads_incumbent(study, event.trial):
         return
     assert study.current is not None, "scored belongs to the trial in progress"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
+from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Interrupted, Settled, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import budget, wording
@@ -114,7 +114,7 @@ class Night:
             reading = done if done and (done.measurement or done.fault) else self.bench.take(
                 self._current(), replicate, files, self.steering.rules, self._cpu_cap()
             )  # fmt: skip
-            if reading is None:
+            if reading is None or self._ours(reading):
                 return ()
             if reading.value is None:
                 break
@@ -156,7 +156,7 @@ class Night:
         row = self._current()
         if self.study.incumbent is not None:
             self.ratchet.revert(self._tip())
-        unmeasured = any(reading.fault and reading.fault.reason not in judge.INVALID_FAULTS for reading in row.readings)
+        unmeasured = any(r.fault and (not r.fault.candidate_to_blame or r.fault.reason == "evaluation") for r in row.readings)
         if self.steering.rules.log.checkpoints == "kept" and not unmeasured:
             self.recorder.folder.trial(row.folder).drop_checkpoints()
         self.recorder.emit(Settled(trial=row.trial))
@@ -170,15 +170,21 @@ class Night:
         if not judge.remeasure_due(self.steering.rules, bar, len(group) + self.study.rereadings_failed):
             return False
         files = self._texts(incumbent.commit or "")
-        reading = self.bench.take(
-            incumbent.model_copy(update={"readings": ()}), max(1, len(group)), files, self.steering.rules, self._cpu_cap()
-        )
+        number = max(1, len(group)) + self.study.rereadings_failed
+        reading = self.bench.take(incumbent.model_copy(update={"readings": ()}), number, files, self.steering.rules, self._cpu_cap())
         if reading is None:
             return True
         value = reading.value if judge.unmeasured(self.steering.rules, reading) is None else None
         unselected = [*group[0 if incumbent.trial == 0 else 1 :], *([] if value is None else [value])]
-        new = judge.after_remeasuring(unselected) if value is not None else bar
+        new = judge.after_remeasuring(unselected) if value is not None else bar.model_copy(update={"since": 0})
         self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new, value=value))
+        return True
+
+    def _ours(self, reading: Reading) -> bool:
+        """Whether the reading failed by a fault that is not the candidate's; then it counts as interrupted and is taken again."""
+        if reading.fault is None or reading.fault.candidate_to_blame:
+            return False
+        self.recorder.emit(Interrupted(trial=reading.trial, replicate=reading.replicate, reason=reading.fault.reason))
         return True
 
     def _given_up(self, row: TrialRow) -> bool:

@@ -73,6 +73,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
     check_tag(wishes.tag)
     must_be_new(folder)
     rules = load(wishes.program)
+    registry.check_options(wishes.proposer, dict(wishes.options))
     proposer = registry.make(wishes.proposer, dict(wishes.options))
     resolve_command(rules)
     device = devices.find(rules.run.device)
@@ -115,21 +116,22 @@ def resume(
         study, end = fold.replay(folder.journal)
         if study.started is None:
             raise StudyUnknown(f"the journal of {tag!r} is empty; start it with `ratchet run --tag {tag}`")
-        check_deadline(study, company.clock.now(), deadline)
         rules = stored_rules(folder.program, Path(study.started.program))
         resolve_command(rules)
         proposer = registry.make(study.started.proposer, study.started.proposer_options)
         device = devices.find(rules.run.device)
         ratchet = Ratchet(folder.project, tag, folder.index)
-        now = company.clock.now()
-        with _device_lock(device), _recorder(folder, study, end, company) as recorder:
+        now, unseen = company.clock.now(), recovery.unseen_seconds(folder, study, rules)
+        with _device_lock(device), _recorder(folder, study, end, company, unseen) as recorder:
             recovery.recover(recorder, ratchet)
             steering = Steering(Path(study.started.program), recorder, rules)
             if study.current is None:  # an open trial is finished under the rules it began with
                 rules = steering.reread(now)
             old = steering.limits  # an edit made meanwhile comes first: a flag is the person's latest word
+            check_deadline(old, now, deadline)
             new = budget.limits(rules, now, trials, hours, deadline)
             allowed = Limits(trials=trials or old.trials, hours=hours or old.hours, deadline=new.deadline if deadline else old.deadline)
+            steering.flags = {"trials": trials, "hours": hours, "deadline": new.deadline if deadline else None}
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
             return _run(recorder, ratchet, steering, proposer, device, company)
 
@@ -190,9 +192,9 @@ def _device_lock(device: Device) -> Lock:
 
 
 @contextmanager
-def _recorder(folder: StudyDir, study: Study, end: Position, company: Company) -> Iterator[Recorder]:
+def _recorder(folder: StudyDir, study: Study, end: Position, company: Company, unseen: float = 0.0) -> Iterator[Recorder]:
     clock = company.clock
-    base, began = study.elapsed + recovery.unseen_seconds(folder, study), clock.monotonic()
+    base, began = study.elapsed + unseen, clock.monotonic()
     log = Journal(folder.journal, end, now=lambda: utc(clock.now()), elapsed=lambda: base + clock.monotonic() - began)
     aside = log.repair()
     recorder = Recorder(folder, log, study, company.observe)

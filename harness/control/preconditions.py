@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from harness.artifacts import study as fold
-from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import TAG, StudyDir
 from harness.control.budget import Limits
 from harness.errors import DataMissing, ProposalRefused, StudyExists, UserFault
@@ -36,11 +34,11 @@ def must_be_new(folder: StudyDir) -> None:
         )
 
 
-def check_deadline(study: Study, now: datetime, new: str | None) -> None:
+def check_deadline(limits: Limits, now: datetime, new: str | None) -> None:
     """A deadline that has passed needs a new one: tomorrow's is not what anyone asked for."""
-    old = Limits.model_validate_json(json.dumps(study.limits)).deadline
+    old = limits.deadline
     if new is None and old is not None and old <= now:
-        raise UserFault(f"the deadline {old:%Y-%m-%d %H:%M} has passed; say until when with --deadline HH:MM")
+        raise UserFault(f"the deadline {old:%Y-%m-%d %H:%M} has passed; say until when with --deadline HH:MM, or edit [stop] in program.md")
 
 
 def examine(texts: Mapping[str, str], rules: Rules) -> None:

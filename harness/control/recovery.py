@@ -6,6 +6,7 @@ It rolls forward only: the journal says what was decided, the ports do again wha
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 
 from harness.artifacts.events import Interrupted, Warned
 from harness.artifacts.study import Study
@@ -14,9 +15,8 @@ from harness.control.recorder import Recorder
 from harness.errors import BranchMoved
 from harness.execution.process import end_orphan
 from harness.graph.ratchet import Ratchet
+from harness.rules import Rules
 from harness.trial import Status
-
-MOST_UNSEEN = 3600.0  # seconds: a file's time may lie when the wall clock was set
 
 
 def recover(recorder: Recorder, ratchet: Ratchet) -> None:
@@ -32,15 +32,24 @@ def recover(recorder: Recorder, ratchet: Ratchet) -> None:
     _check_branch(study, ratchet)
 
 
-def unseen_seconds(folder: StudyDir, study: Study) -> float:
+def unseen_seconds(folder: StudyDir, study: Study, rules: Rules) -> float:
     """Seconds that a harness worked after its last event before it died, as the files of the open reading tell; at most a trial's limits."""
     launched = study.launched
     if launched is None or study.stop is not None:
         return 0.0
     last = datetime.strptime(study.last_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
     row = study.row(launched.trial)
-    touched = [path.stat().st_mtime for path in folder.trial(row.folder).reading(launched.replicate).path.glob("*")]
-    return min(max(0.0, max(touched, default=last) - last), MOST_UNSEEN)
+    reading = folder.trial(row.folder).reading(launched.replicate)
+    touched = [_touched(path) for path in (reading.train_log, reading.curve, reading.evaluate_log)]
+    limit = rules.trial.setup_seconds + rules.trial.train_seconds + rules.trial.evaluate_seconds
+    return min(max(0.0, max(touched) - last), limit)
+
+
+def _touched(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _was_trained(study: Study) -> bool:

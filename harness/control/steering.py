@@ -7,6 +7,7 @@ import hashlib
 import json
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness.artifacts import durable
 from harness.artifacts.events import RulesChanged, Warned
@@ -19,11 +20,12 @@ from harness.rules import Rules, load, read
 
 
 class Steering:
-    """The rules in force."""
+    """The rules in force. `flags` are amounts given on the command line after the file was edited: they outlive its next adoption."""
 
     def __init__(self, program: Path, recorder: Recorder, rules: Rules) -> None:
         self._program, self._recorder = program, recorder
         self.rules = rules
+        self.flags: dict[str, Any] = {}
         self._seen = rules.digest if rules.digest == recorder.study.rules_digest else ""
 
     @property
@@ -59,6 +61,8 @@ class Steering:
         old = _lines(stored.read_bytes()) if stored.exists() else []
         diff = "\n".join(difflib.unified_diff(old, _lines(raw), "before", "after", lineterm=""))
         amended = budget.amended(self.limits, self.rules.stop, new.stop, now)
+        amended = amended.model_copy(update={name: value for name, value in self.flags.items() if value is not None})
+        self.flags = {}
         limits = amended.model_dump(mode="json") if amended != self.limits else None
         durable.replace(stored, raw)
         self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000], limits=limits))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from harness.artifacts import journal, provenance
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts import study as fold
@@ -13,7 +10,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.control import recovery
 from harness.control.steering import stored_rules
-from harness.errors import StudyUnknown
+from harness.errors import RulesInvalid, StudyUnknown
 from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
 from harness.trial import Record
@@ -38,7 +35,7 @@ def check(folder: StudyDir) -> list[Finding]:
         _snapshot(study, folder),
         _commits(study, ratchet),
         _branch(study, ratchet),
-        _bytes(study, ratchet, stored_rules(folder.program, Path(study.started.program)).scope.editable),
+        _bytes(study, ratchet, folder),
         _checkpoints(study, folder),
         _prepare(study, folder),
     ]
@@ -83,8 +80,12 @@ def _branch(study: Study, ratchet: Ratchet) -> Finding:
     )
 
 
-def _bytes(study: Study, ratchet: Ratchet, editable: Sequence[str]) -> Finding:
+def _bytes(study: Study, ratchet: Ratchet, folder: StudyDir) -> Finding:
     """The commit of each trial holds the bytes that the journal says were measured."""
+    try:
+        editable = stored_rules(folder.program, folder.program).scope.editable
+    except RulesInvalid as error:
+        return Finding(what="measured bytes", ok=False, detail=f"which files are in scope cannot be told: {error}")
     wrong = []
     for row in study.rows:
         texts = {name: ratchet.text_at(row.commit, name) for name in editable} if row.commit else {}

@@ -73,12 +73,13 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
     debiased = rules.keep.rule == "debiased"
     threshold = ref + min(RAMP * bar.since, RAMP_CAP) * sigma if debiased else ref
     cost = _complexity(change, rules.keep.complexity_per_line, sigma) if debiased else 0.0
-    idle = bar.paired and reading.value == bar.reading and change.net_lines >= 0
-    keep = y < threshold - cost and not idle
+    if bar.paired and reading.value == bar.reading:
+        return _without_effect(rules, bar, reading.value, noise, change)
+    keep = y < threshold - cost
     gain, error = ref - y, sigma * math.sqrt(1.0 + 1.0 / bar.readings)
     return Verdict(
         status=Status.KEEP if keep else Status.DISCARD,
-        reason="no_effect" if idle else _reason(keep, y, threshold, cost),
+        reason=_reason(keep, y, threshold, cost),
         rule=rules.keep.rule,
         value=reading.value,
         bar=sign * threshold,
@@ -89,6 +90,16 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
         sigma=sigma,
         next_bar=_after_keep(bar, sign, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
     )
+
+
+def _without_effect(rules: Rules, bar: Bar, value: float, noise: Noise, change: Change) -> Verdict:
+    """The same reading to the last bit: the change does nothing, and only less code is a reason to keep it."""
+    shorter = rules.keep.rule == "debiased" and change.net_lines < 0 and rules.keep.complexity_per_line > 0
+    return Verdict(
+        status=Status.KEEP if shorter else Status.DISCARD, reason="equal_and_shorter" if shorter else "no_effect", rule=rules.keep.rule,
+        value=value, bar=bar.ref, gain=0.0, standard_error=0.0, p_better=0.5, sigma=noise.sigma,
+        next_bar=bar.model_copy(update={"since": 0 if shorter else bar.since + 1}),
+    )  # fmt: skip
 
 
 def remeasure_due(rules: Rules, bar: Bar, rereadings: int) -> bool:

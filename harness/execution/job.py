@@ -141,8 +141,8 @@ class Job:
             self._note(claims.point(value))
         elif key == "done" and seen.ready_at is not None and seen.done_at is None and isinstance(value, dict):
             seen.done_at = self._clock.monotonic()
-            seen.sha256_at_done = self._checkpoint_sha256()
             seen.cpu_at_done = self._tree.sample()
+            seen.sha256_at_done = self._checkpoint_sha256()
             seen.claims = value
         else:
             raise ProtocolFault(f"unexpected message {key[:40]!r}")

@@ -25,7 +25,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def change(parent_text: str, new_text: str) -> Change:
     """Lines of code added and removed, the SHA-256 of the new text's UTF-8 bytes and that of its normalised program. Never raises.
 
-    Blank lines and lines that are a comment are no code: a shorter file must not be had by deleting what explains it.
+    Blank lines, comments and docstrings are no code: a shorter file must not be had by deleting what explains it.
     """
     added, removed = _changed_lines(_code_lines(parent_text), _code_lines(new_text))
     return Change(
@@ -116,8 +116,18 @@ def is_seed(name: str) -> bool:
 
 
 def _code_lines(text: str) -> list[str]:
-    lines = (line.strip("\n") for line in io.StringIO(text, newline="\n"))
-    return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    told = _docstring_lines(text)
+    lines = enumerate((line.strip("\n") for line in io.StringIO(text, newline="\n")), start=1)
+    return [line for number, line in lines if line.strip() and not line.lstrip().startswith("#") and number not in told]
+
+
+def _docstring_lines(text: str) -> set[int]:
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        return set()
+    documented = (node for node in ast.walk(tree) if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None)
+    return {number for node in documented for number in range(node.body[0].lineno, (node.body[0].end_lineno or node.body[0].lineno) + 1)}
 
 
 def _changed_lines(old: list[str], new: list[str]) -> tuple[int, int]:

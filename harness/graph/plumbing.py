@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.errors import StorageFault
+from harness.errors import RepositoryUnfit, StorageFault
 
 CONFIG = {
     "core.fsync": "all",
@@ -82,8 +82,23 @@ def as_user(project: Path, *arguments: str) -> tuple[bool, str]:
     """git in the user's checkout with the user's index and line endings, but without hooks; whether it worked, and what it said of a failure."""
     settings = {name: value for name, value in CONFIG.items() if name not in USERS_CHOICE}
     environment = {**without_git_variables("GIT_CONFIG"), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    known = _said(["git", "-C", str(project), "config", "user.email"], environment)[0]
+    known = all(_said(["git", "-C", str(project), "var", f"GIT_{who}_IDENT"], environment)[0] for who in ("AUTHOR", "COMMITTER"))
     return _said(["git", *_settings(settings), "-C", str(project), *arguments], environment if known else {**environment, **IDENTITY})
+
+
+def users_blob(project: Path, name: str) -> str:
+    """git's name for a working file as the user's own settings would store it; '' when it cannot be read. What git warns of does not matter."""
+    environment = {**without_git_variables("GIT_CONFIG"), "LC_ALL": "C"}
+    command = ["git", "-C", str(project), "hash-object", "--", name]
+    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def utf8(raw: bytes, name: str) -> str:
+    """A file's text; raises `RepositoryUnfit` when it is not UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise RepositoryUnfit(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8 and commit") from None
 
 
 def trusts(project: Path) -> tuple[bool, str]:

@@ -14,7 +14,7 @@ import git
 
 from harness.artifacts import durable
 from harness.errors import BranchMoved, RepositoryUnfit, StorageFault, StudyExists
-from harness.graph.plumbing import Git, as_user, hidden_git_variables, trusts
+from harness.graph.plumbing import Git, as_user, hidden_git_variables, trusts, users_blob, utf8
 from harness.trial import Candidate
 
 ZERO = "0" * 40
@@ -59,14 +59,15 @@ class Ratchet:
 
     def commit_working_files(self, files: Iterable[str], message: str) -> None:
         """Commit just these files on the user's own HEAD, because the user asked for it."""
-        paths = [self.project / name for name in files]
+        wanted = list(files)
+        paths = [self.project / name for name in wanted]
         for path in paths:
             if path.is_symlink() or not path.is_file():
                 raise RepositoryUnfit(f"{path} is {'a symbolic link' if path.is_symlink() else 'no file'}; nothing was committed")
         names = [str(path) for path in paths]
         for arguments in (("add", "--", *names), ("commit", "-q", "--only", "-m", message, "--", *names)):
             head = self.resolve("HEAD")
-            if arguments[0] == "commit" and head and all(self._unmodified(path.name, head) for path in paths):
+            if arguments[0] == "commit" and head and all(self._unmodified(name, head) for name in wanted):
                 return
             done, said = as_user(self.project, *arguments)
             if not done:
@@ -133,8 +134,7 @@ class Ratchet:
 
     def mark(self, trial: int, commit: str) -> str:
         """Give an existing commit (the baseline) a trial ref too."""
-        ref = f"{self.trial_refs}/{trial:06d}"
-        self._git.text("update-ref", ref, commit)
+        self._git.text("update-ref", ref := f"{self.trial_refs}/{trial:06d}", commit)
         durable.sync_file_system(self._git.git_dir)
         return ref
 
@@ -167,15 +167,15 @@ class Ratchet:
             raw = self._git.asked("cat-file", "blob", f"{commit}:{self._prefix}{name}")
             if raw is None:
                 raise RepositoryUnfit(f"{name} is not in commit {commit[:12]}; is `refs/autoresearch` still there?")
-            self._remember(commit, name, raw.decode())
+            self._remember(commit, name, utf8(raw, name))
         return self._texts[commit, name]
 
     def working_texts(self, names: Iterable[str]) -> dict[str, str]:
         """Files of the project as they are in the work tree; raises `RepositoryUnfit` when one is not there as UTF-8 text."""
         try:
-            return {name: (self.project / name).read_bytes().decode().replace("\r\n", "\n") for name in names}
-        except (OSError, UnicodeDecodeError) as error:
-            raise RepositoryUnfit(f"{self.project}: a file of the baseline cannot be read as UTF-8 text: {error}") from None
+            return {name: utf8((self.project / name).read_bytes(), name).replace("\r\n", "\n") for name in names}
+        except OSError as error:
+            raise RepositoryUnfit(f"{error.filename}: {error.strerror}; put the file in its place") from None
 
     def _remember(self, commit: str, name: str, text: str) -> None:
         while len(self._texts) >= CACHED_TEXTS:
@@ -201,7 +201,7 @@ class Ratchet:
     def _unmodified(self, name: str, head: str) -> bool | None:
         """Whether the file, line endings as the user's git has them, is the committed one; `None` when none is. `git diff` would refresh the user's index."""
         blob = self._git.asked("rev-parse", "--verify", "--quiet", f"{head}:{self._prefix}{name}")
-        return None if blob is None else as_user(self.project, "hash-object", "--", name) == (True, blob.decode().strip())
+        return None if blob is None else users_blob(self.project, name) == blob.decode().strip()
 
     def _tree(self, parent: str, files: Mapping[str, str]) -> str:
         """The parent's tree with `files` replaced. The index is read again unless it differs from the wanted one in just these files."""

@@ -23,11 +23,15 @@ def keep(proposer: Proposer, options: dict[str, str], path: Path) -> dict[str, s
     return {**options, "edits": str(path)}
 
 
-def make(name: str, options: dict[str, str]) -> Proposer:
-    """`search` takes `seed`, `scripted` takes `edits` (a file); anything else is a `UserFault` naming the nearest."""
+def check_options(name: str, options: dict[str, str]) -> None:
+    """Refuse a flag that the proposer would ignore."""
     foreign = sorted(set(options) - USES.get(name, set(options)))
     if foreign:
         raise UserFault(f"--{foreign[0]} is not for the proposer {name!r}; name another one with --proposer, or leave it out")
+
+
+def make(name: str, options: dict[str, str]) -> Proposer:
+    """`search` takes `seed`, `scripted` takes `edits` (a file); anything else is a `UserFault` naming the nearest."""
     if name == "search":
         return Search(seed=int(options.get("seed", "0")))
     if name == "scripted":

@@ -124,8 +124,10 @@ def _running_best(axes: Any, study: Study, kept: list[Point], last: int) -> None
             label="± sigma of one reading",
         )
     axes.step(xs, ys, where="post", color=GREEN, linewidth=1.8, zorder=3, label="incumbent")
-    if kept[0][0] == 0:
-        axes.axhline(kept[0][1], color="#57606a", linewidth=1.1, linestyle=(0, (5, 4)), zorder=2, label=f"baseline {kept[0][1]:.4f}")
+    base = status.reference(study)
+    if base is not None:
+        said = f"baseline {base:.4f}{' (same seed)' if status.paired(study) else ''}"
+        axes.axhline(base, color="#57606a", linewidth=1.1, linestyle=(0, (5, 4)), zorder=2, label=said)
 
 
 def _at_edge(axes: Any, study: Study, part: float) -> float:

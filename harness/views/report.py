@@ -92,7 +92,7 @@ def _left_out(count: int, most: int, noun: str) -> str:
 
 
 def _near_misses(study: Study) -> str:
-    discarded = (row for row in study.rows if row.status is Status.DISCARD)
+    discarded = (row for row in study.rows if row.status is Status.DISCARD and row.verdict and row.verdict.reason != "no_effect")
     missed = [(p, -row.trial, row) for row in discarded if row.verdict and (p := row.verdict.p_better or 0.0) >= NEAR_MISS]
     if not missed:
         return ""

@@ -194,7 +194,8 @@ def _baseline(study: Study) -> str:
     value = believed_value(base)
     if value is None:
         return f"{base.status.value if base.status else 'unknown'}: it has no value, so no gain can be stated"
-    return f"{value:.6f} ({plural(len([r for r in base.readings if r.value is not None]), 'reading')})"
+    same = f"; {number(reference(study), 6)} with the candidates' seed" if paired(study) else ""
+    return f"{value:.6f} ({plural(len([r for r in base.readings if r.value is not None]), 'reading')}{same})"
 
 
 def _incumbent(study: Study) -> str:
