@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 
 from harness.errors import ProposalRefused
 from harness.graph import duplicates
-from harness.rules import Rules, Scope
+from harness.rules import Rules
+from harness.sections import Scope
 from harness.trial import Change, Proposal
 
 NEEDED = ("load_model",)
@@ -28,7 +29,7 @@ NUMBER_BYTES = {float: 8, complex: 16}
 def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: Mapping[str, int]) -> Change:
     """What the proposal changes, if it may run; otherwise `ProposalRefused` with a reason code, one sentence and the earlier trial.
 
-    `parents` is the text of each editable file at the parent, `known` maps `Change.ast_sha256` to the trial that ran it.
+    `parents` is the text of each editable file at the parent, `known` maps `Change.ast_sha256`, or `Change.file_sha256` of a failed one, to the trial that ran it.
     """
     texts = _in_scope(proposal, rules.scope)
     for path in sorted(texts):
@@ -37,7 +38,7 @@ def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: M
     after = {**parents, **texts}
     _check_difference(parents, after)
     change = duplicates.change_all(parents, after)
-    earlier = known.get(change.ast_sha256)
+    earlier = known.get(change.ast_sha256, known.get(change.file_sha256))
     if earlier is not None:
         raise ProposalRefused("duplicate", f"the same program was trial {earlier} already; propose something else", earlier)
     return change
@@ -166,12 +167,13 @@ def _check_difference(parents: Mapping[str, str], after: Mapping[str, str]) -> N
         raise ProposalRefused("no_change", "the proposal is the incumbent itself, byte for byte; change something")
     if any(path not in parents for path in changed):
         return
-    if not all(_same(parents[path], after[path], True) for path in changed):
+    alone = len(after) == 1
+    if not all(_same(parents[path], after[path], True, alone) for path in changed):
         return
-    if all(_same(parents[path], after[path], False) for path in changed):
+    if all(_same(parents[path], after[path], False, alone) for path in changed):
         raise ProposalRefused("no_change", f"only white space, comments or spelling change in {', '.join(changed)}; change what it does")
     raise ProposalRefused("seed_only", f"only a seed changes in {', '.join(changed)}, which is luck and no idea; change what it does")
 
 
-def _same(old: str, new: str, ignore_seeds: bool) -> bool:
-    return duplicates.fingerprint(old, ignore_seeds) == duplicates.fingerprint(new, ignore_seeds)
+def _same(old: str, new: str, ignore_seeds: bool, alone: bool) -> bool:
+    return duplicates.fingerprint(old, ignore_seeds, alone) == duplicates.fingerprint(new, ignore_seeds, alone)

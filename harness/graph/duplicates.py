@@ -1,8 +1,8 @@
 """When are two files the same idea? A text is parsed, normalised and hashed, so that spelling alone never buys a second run.
 
-Comments, layout, docstrings, the spelling of numbers, redundant parentheses and the values of seeds do not count. Pure: texts in,
-facts out. What follows from a duplicate is the guard's business; the parts the proposers share (`parse`, `assignments`, `respell`)
-are here because the guard reads a file the same way.
+Comments, layout, redundant parentheses and the values of seeds do not count, nor does what `harness.graph.normal` sees through.
+Pure: texts in, facts out. What follows from a duplicate is the guard's business; the parts the proposers share (`parse`,
+`assignments`, `respell`) are here because the guard reads a file the same way.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from harness.graph.normal import DOCUMENTED, normalise, spelling
+from harness.graph.scopes import Binding
 from harness.trial import Change
 
 SEED_CALLS = frozenset({"manual_seed", "manual_seed_all", "seed", "default_rng", "Random"})
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def change(parent_text: str, new_text: str) -> Change:
+def change(parent_text: str, new_text: str, alone: bool = True) -> Change:
     """Lines of code added and removed, the SHA-256 of the new text's UTF-8 bytes and that of its normalised program. Never raises.
 
     Blank lines, comments and docstrings are no code: a shorter file must not be had by deleting what explains it.
     """
     added, removed = _changed_lines(_code_lines(parent_text), _code_lines(new_text))
     return Change(
-        added_lines=added, removed_lines=removed, file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(), ast_sha256=fingerprint(new_text)
+        added_lines=added,
+        removed_lines=removed,
+        file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(),
+        ast_sha256=fingerprint(new_text, alone=alone),
     )
 
 
@@ -38,7 +42,7 @@ def change_all(parents: Mapping[str, str], texts: Mapping[str, str]) -> Change:
 
     With one file it is exactly `change`; with several the lines add up and the hashes are those of the list of paths and hashes.
     """
-    changes = {path: change(parents.get(path, ""), texts[path]) for path in sorted(texts)}
+    changes = {path: change(parents.get(path, ""), texts[path], len(texts) == 1) for path in sorted(texts)}
     if len(changes) == 1:
         return next(iter(changes.values()))
     return Change(
@@ -50,21 +54,22 @@ def change_all(parents: Mapping[str, str], texts: Mapping[str, str]) -> Change:
 
 
 @lru_cache(maxsize=32)
-def _normalised(text: str, ignore_seeds: bool) -> str:
+def fingerprint(text: str, ignore_seeds: bool = True, alone: bool = True) -> str:
+    """SHA-256 (hex) of the normalised program, or of the prefixed bytes of a text that does not parse.
+
+    `alone`: no other file may be edited, so none can ask for this one's names.
+    """
     try:
         parse(text)
     except SyntaxError:
         return hashlib.sha256(b"unparsed\0" + _bytes(text)).hexdigest()
     tree = _tree(text, "")  # one of its own: it is changed below
-    _drop_docstrings(tree)
     if ignore_seeds:
         _blank_seeds(tree)
-    return hashlib.sha256(_bytes("\0".join(_spelling(tree)))).hexdigest()
-
-
-def fingerprint(text: str, ignore_seeds: bool = True) -> str:
-    """SHA-256 (hex) of the normalised program, or of the prefixed bytes of a text that does not parse."""
-    return _normalised(text, ignore_seeds)
+    normalise(tree, alone)
+    if ignore_seeds:
+        _blank_seed_calls(tree)
+    return hashlib.sha256(_bytes("\0".join(spelling(tree)))).hexdigest()
 
 
 @lru_cache(maxsize=16)
@@ -140,17 +145,14 @@ def _changed_lines(old: list[str], new: list[str]) -> tuple[int, int]:
     return len(new) - kept, len(old) - kept
 
 
-def _drop_docstrings(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-
-
 def _blank_seeds(tree: ast.Module) -> None:
     for statement in tree.body:
         named = [name for name, _ in assignments(ast.Module([statement], []))]
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and named and all(map(is_seed, named)):
             statement.value = ast.Constant(0)
+
+
+def _blank_seed_calls(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _called(node) in SEED_CALLS:
             node.args = [_blank(argument) for argument in node.args]
@@ -161,7 +163,8 @@ def _blank_seeds(tree: ast.Module) -> None:
 def _called(call: ast.Call) -> str:
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) else ""
+    name: object = call.func.id if isinstance(call.func, ast.Name) else ""
+    return (name.imported.rpartition(".")[2] or name.name) if isinstance(name, Binding) else str(name)
 
 
 def _blank(value: ast.expr) -> ast.expr:
@@ -174,30 +177,6 @@ def _blank(value: ast.expr) -> ast.expr:
     if isinstance(value, ast.BinOp):
         return ast.BinOp(_blank(value.left), value.op, _blank(value.right))
     return value
-
-
-def _spelling(tree: ast.Module) -> Iterator[str]:
-    """The tree as unambiguous tokens. Not `ast.dump`: that recurses, and prints other things in other Pythons."""
-    stack: list[object] = [tree]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, ast.Constant):
-            yield f"{type(item.value).__name__} {hex(item.value) if isinstance(item.value, int) else repr(item.value)}"
-        elif isinstance(item, ast.AST):
-            yield f"{type(item).__name__}("
-            fields = [(getattr(item, name, None), _Token(f"{name}=")) for name in reversed(item._fields) if name != "ctx"]
-            stack += (CLOSE, *(part for field in fields if field[0] is not None and field[0] != [] for part in field))
-        elif isinstance(item, list):
-            stack += (_Token("]"), *reversed(item), _Token("["))
-        else:
-            yield item if isinstance(item, _Token) else repr(item)
-
-
-class _Token(str):
-    """Punctuation of the spelling, told apart from names in the tree."""
-
-
-CLOSE = _Token(")")
 
 
 def _listing(hashes: Mapping[str, str]) -> str:
