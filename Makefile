@@ -27,7 +27,7 @@ test: venv
 	$(BIN)/python -m pytest -m torch
 
 test-fast: venv  ## what needs no torch: a minute on two cores
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not torch"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not torch and not slow"
 
 check: venv
 	$(BIN)/ruff check .

@@ -58,12 +58,13 @@ class DataMissing(UserFault):
 
 
 class ProposalRefused(RatchetError):
-    """The proposal may not run; `reason` is a short code."""
+    """The proposal may not run; `reason` is a short code, `cost_usd` what asking for it cost, where it is known."""
 
-    def __init__(self, reason: str, message: str, earlier: int | None = None) -> None:
+    def __init__(self, reason: str, message: str, earlier: int | None = None, cost_usd: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.earlier = earlier
+        self.cost_usd = cost_usd
 
 
 class InfrastructureFault(RatchetError):

@@ -11,12 +11,13 @@ import difflib
 import hashlib
 import re
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import tomli
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from harness.errors import RulesInvalid
+from harness.sections import Crash, Escalation, Keep, Log, Metric, Proposer, Result, Run, Scope, Section, StopAt, Trial
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -24,103 +25,10 @@ NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "model_type": "must be a table of keys"}
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
-PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
-
-
-class Section(BaseModel):
-    """One table of the rules block."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
-
-
-class Scope(Section):
-    """What a proposal may change. A path that is not editable is protected, named or not."""
-
-    editable: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = ("train.py",)
-    protected: Annotated[tuple[str, ...], Field(strict=False)] = ("prepare.py", "program.md", "harness/", "results.tsv", "runs/")
-    max_file_kb: Annotated[int, Field(ge=1, le=1024)] = 100
-    max_literal_bytes: Annotated[int, Field(ge=64)] = 2048
-
-
-class Metric(Section):
-    """What is measured, which way is better, and the open interval outside which a value is not believed."""
-
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "val_bpb"
-    direction: Literal["lower", "higher"] = "lower"
-    plausible: Annotated[tuple[float, float], Field(strict=False)] = (0.3, 20.0)
-
-
-class Trial(Section):
-    """The budget of one trial: a clock and an amount (`tokens`, or seconds of `wall` or `cpu`), and a limit for each phase in seconds."""
-
-    profile: str = "cpu"
-    clock: Literal["wall", "cpu", "tokens"] = "tokens"
-    amount: Annotated[float, Field(gt=0)] = 675_840
-    compute_cap: Annotated[float, Field(ge=1.0)] = 1.25
-    setup_seconds: PositiveSeconds = 120.0
-    train_seconds: PositiveSeconds = 900.0
-    evaluate_seconds: PositiveSeconds = 300.0
-    memory_mb: Annotated[float, Field(gt=0)] | None = None
-
-
-class Run(Section):
-    """How a candidate is started. `{python}` is the interpreter that runs the harness. No shell."""
-
-    command: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = ("{python}", "train.py")
-    threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-
-
-class Result(Section):
-    """How the result is read: only the harness-owned evaluator's record is a measurement; what a script prints is compared and flagged."""
-
-    source: Literal["evaluator"] = "evaluator"
-    printed_tolerance: Annotated[float, Field(ge=0)] = 0.005
-
-
-class Crash(Section):
-    """Crash policy: back to the incumbent; interrupted trials run again; how often the machine may fail before the study pauses."""
-
-    action: Literal["revert"] = "revert"
-    reruns_after_interruption: Annotated[int, Field(ge=0, le=5)] = 1
-    infrastructure_failures: Annotated[int, Field(ge=1)] = 3
-
-
-class Keep(Section):
-    """What counts as better: `debiased` (default) or `strict` (lower reading wins). `prior_sigma` is the noise of one reading, if known."""
-
-    rule: Literal["debiased", "strict"] = "debiased"
-    baseline_readings: Annotated[int, Field(ge=1, le=10)] | None = None
-    prior_sigma: Annotated[float, Field(gt=0)] | None = None
-    complexity_per_line: Annotated[float, Field(ge=0)] = 5e-5
-    remeasure_incumbent_after: Annotated[int, Field(ge=1)] | None = 20
-
-
-class Log(Section):
-    """What is kept of each trial beside its row and its journal events: models of kept trials or of all; logs are capped, the newest bytes win."""
-
-    checkpoints: Literal["kept", "all"] = "kept"
-    train_log_kb: Annotated[int, Field(ge=16)] = 1024
-
-
-class Escalation(Section):
-    """When a person is due: crashes in a row, refused proposals in a row. The study stops and says so."""
-
-    consecutive_crashes: Annotated[int, Field(ge=1)] = 5
-    refused_proposals: Annotated[int, Field(ge=1)] = 50
-
-
-class StopAt(Section):
-    """Stop conditions: trials after the baseline, hours, local time of day `HH:MM`, a metric value that is good enough."""
-
-    trials: Annotated[int, Field(ge=1)] | None = None
-    hours: Annotated[float, Field(gt=0)] | None = None
-    deadline: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
-    target: float | None = None
 
 
 class Rules(Section):
-    """All ten, with the digest of the program.md they came from."""
+    """All ten, and how an agent is run, with the digest of the program.md they came from."""
 
     scope: Scope = Scope()
     metric: Metric = Metric()
@@ -131,6 +39,7 @@ class Rules(Section):
     keep: Keep = Keep()
     log: Log = Log()
     escalation: Escalation = Escalation()
+    proposer: Proposer = Proposer()
     stop: StopAt = StopAt()
     digest: str = ""
 

@@ -17,8 +17,7 @@ from harness.artifacts.events import Entry, Event
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.control.opening import Company, Wishes, resume, start
-from harness.proposers.protocol import Briefing
-from harness.trial import Proposal, Stop
+from harness.trial import Stop
 from harness.views.results import Results
 
 STUB = Path(__file__).parent / "fixtures" / "stub_project"
@@ -70,32 +69,6 @@ def with_constants(text: str, **values: object) -> str:
         text, count = re.subn(rf"^{name} = .*$", f"{name} = {value!r}", text, flags=re.MULTILINE)
         assert count == 1, name
     return text
-
-
-@dataclass
-class ListProposer:
-    """A fake proposer: hands over prepared edits. `edits` are dicts of constants, whole file maps, or functions of the briefing."""
-
-    edits: list[dict[str, Any] | Callable[[Briefing], dict[str, str | None]]]
-    name: str = "list"
-    asked: int = 0
-
-    def propose(self, briefing: Briefing) -> Proposal | None:
-        """The edit whose place in the list is the proposal's number."""
-        self.asked += 1
-        if briefing.number > len(self.edits):
-            return None
-        edit = self.edits[briefing.number - 1]
-        if callable(edit):
-            files = edit(briefing)
-        elif any("/" in name or "." in name for name in edit):
-            files = dict(edit)
-        else:
-            files = {"train.py": with_constants(briefing.files["train.py"], **edit)}
-        title = f"edit {briefing.number}"
-        return Proposal(
-            id=briefing.number, parent=briefing.incumbent, title=title, axis="test", edit=title, files=files, proposer=self.name
-        )
 
 
 @dataclass

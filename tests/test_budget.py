@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from harness.artifacts.study import Study
+from harness.artifacts.trial_row import Refusal
 from harness.control import budget
 from harness.control.budget import Limits
-from harness.rules import Crash, Escalation, Metric, Rules, StopAt
+from harness.rules import Rules
+from harness.sections import Crash, Escalation, Metric, StopAt
 from harness.trial import Stop
 from tests import study_factory as make
 
@@ -232,3 +234,21 @@ def test_the_compute_cap_is_a_quarter_above_the_slowest_baseline_and_a_second_at
     assert budget.cpu_cap(rules(), None) is None
     wall = rules().model_copy(update={"trial": rules().trial.model_copy(update={"clock": "wall"})})
     assert budget.cpu_cap(wall, slow) is None
+
+
+def test_an_agent_whose_calls_bring_nothing_ends_the_study_after_five() -> None:
+    started = night(-0.1).started
+    assert started is not None
+    told = {
+        "started": started.model_copy(update={"proposer": "command"}),
+        "refusals": [Refusal(proposal=9, reason="no_change", detail="logged out", axis="", edit="")],
+    }
+    four, five = (night(-0.1).model_copy(update={**told, "unread_in_a_row": count}) for count in (4, 5))
+    assert asked(four, Limits(trials=9)) is None
+    stop = asked(five, Limits(trials=9))
+    assert stop is not None
+    assert (stop.reason, stop.exit_code) == ("failed_calls", 3)
+    assert "logged out" in stop.sentence
+    assert asked(night(-0.1).model_copy(update={"unread_in_a_row": 9}), Limits(trials=9)) is None, (
+        "a list of edits may misfit as often as it likes"
+    )

@@ -9,7 +9,8 @@ from statistics import fmean
 import pytest
 
 from harness.evaluation import judge
-from harness.rules import Keep, Rules, StopAt
+from harness.rules import Rules
+from harness.sections import Keep, StopAt
 from harness.trial import Change, JobEnd, JobOutcome, Measurement, Noise, Reading, Status
 from harness.views import chance
 

@@ -225,6 +225,7 @@ def test_show_tells_a_trial_as_text_and_as_json(studies: Path) -> None:
         assert (code, json.loads(raw)["trial"]) == (0, trial)
 
 
+@pytest.mark.slow
 def test_a_night_on_the_command_line_ends_with_its_reason_and_exit_code(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=ONE)
     edits = edits_file(tmp_path, [{"VALUE": 1.1}])
@@ -292,6 +293,7 @@ def test_a_disk_that_fills_up_at_night_ends_it_and_the_study_goes_on_later(make_
     must_be_whole(project)
 
 
+@pytest.mark.slow
 def test_a_small_file_system_that_is_full_is_no_bug_of_ours(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=ONE)
     runs = project / "runs"

@@ -248,6 +248,7 @@ def _shorten(project: Path, phase: str) -> None:
     set_rules(project, f"[trial]\n{phase}_seconds = 1")
 
 
+@pytest.mark.slow
 def test_a_hanging_evaluation_costs_one_training_and_keeps_what_it_left(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=ONE_READING)
     seen = Seen(on_event=lambda entry, study: _shorten(project, "evaluate") if study.row_count == 1 else None)

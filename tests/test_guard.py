@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from harness.errors import ProposalRefused
 from harness.evaluation.guard import check, examine
 from harness.graph.duplicates import change
-from harness.rules import Rules, Scope, StopAt
+from harness.rules import Rules
+from harness.sections import Scope, StopAt
 from harness.trial import Proposal
 
 RULES = Rules(stop=StopAt(trials=10), scope=Scope(max_file_kb=8, max_literal_bytes=100))

@@ -128,6 +128,7 @@ def test_a_broken_protocol_is_invalid_and_never_a_crash_of_ours(tmp_path: Path, 
     ],
     ids=["slow_setup", "says_nothing", "slow_training", "late_hang", "endless_output", "endless_points"],
 )
+@pytest.mark.slow
 def test_each_phase_has_its_own_limit_and_its_own_reason(
     tmp_path: Path, text: str, limits: tuple[float, float], end: JobEnd, reason: str, said: str
 ) -> None:
@@ -140,6 +141,7 @@ def test_each_phase_has_its_own_limit_and_its_own_reason(
     assert survivors(job_spec.marker) == []
 
 
+@pytest.mark.slow
 def test_a_job_that_ignores_term_with_a_child_that_does_too_is_gone_soon_after_its_limit(tmp_path: Path) -> None:
     job_spec = spec(tmp_path, stub(MODE="stubborn"))
     began = time.monotonic()

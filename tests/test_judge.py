@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.evaluation import judge
-from harness.rules import Keep, Metric, Rules, StopAt
+from harness.rules import Rules
+from harness.sections import Keep, Metric, StopAt
 from harness.trial import FAILED, Bar, Change, EvaluationFault, JobEnd, JobOutcome, Measurement, Noise, Reading, Status, Verdict
 from harness.views import chance
 from tests import study_factory as make

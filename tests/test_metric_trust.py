@@ -57,6 +57,7 @@ def test_a_printed_value_without_a_measurement_is_flagged_too(make_project: Make
     assert warnings(seen, "printed") == ["trial 1 printed val_bpb 0.4 but was measured at nothing; only the measurement counts"]
 
 
+@pytest.mark.slow
 def test_values_that_cannot_be_leave_the_best_where_it_is_and_say_why(make_project: Make, tmp_path: Path) -> None:
     project = make_project(rules=f"{ONE_READING}\n[escalation]\nconsecutive_crashes = 9\n[stop]\ntrials = 6")
     values = ["float('nan')", "-float('nan')", "float('inf')", "-37.8", "0.0", "0.01"]

@@ -146,6 +146,7 @@ def test_a_second_preparation_only_verifies(root: Path, capsys: pytest.CaptureFi
     assert stamps(root) == before
 
 
+@pytest.mark.slow
 def test_preparation_is_the_same_bytes_everywhere(pristine: Path, tmp_path: Path) -> None:
     prepare.prepare("cpu", str(tmp_path))
     assert prepare.describe("cpu", str(tmp_path))["data_sha256"] == prepare.describe("cpu", str(pristine))["data_sha256"]
@@ -199,6 +200,7 @@ def test_data_of_other_settings_is_refused(root: Path) -> None:
         prepare.Data.open("cpu", str(root))
 
 
+@pytest.mark.slow
 def test_preparation_names_and_repairs_a_bad_file(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     digest = prepare.describe("cpu", str(root))["data_sha256"]
     truncate(prepare.data_folder("cpu", str(root)) / "val.bin")

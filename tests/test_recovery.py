@@ -50,6 +50,7 @@ def uninterrupted(make_project: Callable[..., Path], edits: Path, rules: str) ->
     return table(project)
 
 
+@pytest.mark.slow
 def test_a_study_that_dies_at_every_point_in_turn_ends_as_one_that_never_died(make_project: Callable[..., Path], tmp_path: Path) -> None:
     edits = edits_file(tmp_path, EDITS)
     expected = uninterrupted(make_project, edits, REMEASURING)
@@ -66,6 +67,7 @@ def test_a_study_that_dies_at_every_point_in_turn_ends_as_one_that_never_died(ma
 
 
 @pytest.mark.parametrize("point", ["journal:launched", "branch_moved"])
+@pytest.mark.slow
 def test_the_command_line_dies_once_and_resumes_to_the_same_table(make_project: Callable[..., Path], tmp_path: Path, point: str) -> None:
     edits = edits_file(tmp_path, EDITS[:1])
     project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 1")
@@ -90,6 +92,7 @@ def test_a_start_that_dies_before_its_first_event_is_started_again(make_project:
     must_be_whole(project)
 
 
+@pytest.mark.slow
 def test_a_killed_harness_leaves_no_trainer_behind_and_its_trial_runs_once_more(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=f'{LEAN}\n[stop]\ntrials = 2\n[trial]\nclock = "wall"\namount = 15')
     slow = {"MODE": "stubborn", "SECONDS": 0.8}

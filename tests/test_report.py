@@ -97,7 +97,9 @@ def test_costs_refusals_warnings_and_the_end_are_there() -> None:
     assert "It stopped: Five crashes in a row. (reason crashes, exit code 3)" in text
     assert "`abababababab` now: edited during the study" in text
     assert "tokens trained on in settled trials: 2,703,360" in text and "model cost: none, the proposer is offline" in text
-    assert "model cost: unknown" in report.render(make.study(1, of=make.Night(proposer="anthropic")), FOLDER)
+    agent = make.study(1, of=make.Night(proposer="command")).model_copy(update={"calls": 3, "calls_of_unknown_cost": 1, "cost_usd": 0.42})
+    said = "model cost: 0.42 dollars by the agent's own account in 3 calls; 1 call did not say what they cost"
+    assert said in report.render(agent, FOLDER)
 
 
 def test_foreign_text_is_never_markup() -> None:
@@ -108,6 +110,7 @@ def test_foreign_text_is_never_markup() -> None:
     assert md("MATRIX_LR _x_ #1 &amp;") == "MATRIX_LR \\_x\\_ #1 &amp;amp;" and md("# x") == "\\# x"
 
 
+@pytest.mark.slow
 def test_ten_thousand_trials_make_a_short_page_quickly() -> None:
     study = make.study(10_000)
     began = time.process_time()

@@ -48,6 +48,7 @@ def goes_on(project: Path, open_gate: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.slow
 def test_one_signal_ends_the_trial_cleanly_and_the_study_can_go_on(
     make_project: Callable[..., Path], tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
@@ -104,6 +105,7 @@ def test_ctrl_c_in_the_middle_of_a_git_command_does_not_break_it(make_project: C
     goes_on(project, tmp_path / "gate")
 
 
+@pytest.mark.slow
 def test_ratchet_stop_waits_for_the_trial_and_now_does_not(make_project: Callable[..., Path], tmp_path: Path) -> None:
     project = make_project(rules=ONE)
     harness, open_gate = held(project, tmp_path)

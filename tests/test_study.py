@@ -10,7 +10,7 @@ import pytest
 from harness.artifacts import journal
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts import study as fold
-from harness.artifacts.events import BarMoved, Event, Interrupted, Resumed, RulesChanged, Scored, Stopped, Warned
+from harness.artifacts.events import BarMoved, Event, Interrupted, Proposed, Refused, Resumed, RulesChanged, Scored, Stopped, Warned
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
 from harness.errors import JournalCorrupt, StudyUnknown
@@ -279,3 +279,12 @@ def test_a_fault_of_ours_does_not_end_a_row_of_interruptions_and_one_of_the_cand
     for to_blame, count in ((False, 1), (True, 0)):
         fault = EvaluationFault(reason="metric_error", detail="", candidate_to_blame=to_blame)
         assert make.fold([*cut, Scored(trial=0, replicate=0, fault=fault)]).interruptions_in_a_row == count
+
+
+def test_what_calls_cost_is_added_up_and_unknown_is_not_zero() -> None:
+    night = make.Night()
+    proposed = Proposed(proposal=1, stored_sha256="", title="", axis="", edit="", proposer="command", cost_usd=0.25)
+    refused = Refused(proposal=1, reason="duplicate", detail="")
+    unread = [Refused(proposal=n, reason="no_change", detail="", cost_usd=cost) for n, cost in ((2, 0.5), (3, None))]
+    study = make.fold([night.start(), *night.baseline(), proposed, refused, *unread])
+    assert (study.calls, study.cost_usd, study.calls_of_unknown_cost, study.unread_in_a_row, study.refused) == (3, 0.75, 1, 2, 3)

@@ -80,6 +80,8 @@ class Proposed(Record):
     axis: str
     edit: str
     proposer: str
+    model: str | None = None
+    cost_usd: float | None = None
 
 
 class Refused(Record):
@@ -90,6 +92,7 @@ class Refused(Record):
     reason: str
     detail: str
     earlier: int | None = None
+    cost_usd: float | None = None
 
 
 class Begun(Record):

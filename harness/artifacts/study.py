@@ -13,21 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.artifacts import events as ev
 from harness.artifacts import journal
 from harness.artifacts.journal import Position
-from harness.artifacts.trial_row import TrialRow
+from harness.artifacts.trial_row import Refusal, TrialRow
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, Bar, JobEnd, Noise, Reading, Record, Status, Stop
+from harness.trial import FAILED, MEASURED, Bar, JobEnd, Noise, Reading, Status, Stop
 
 REMEMBERED = 400
-
-
-class Refusal(Record):
-    """A proposal that did not run."""
-
-    proposal: int
-    reason: str
-    detail: str
-    axis: str
-    edit: str
 
 
 class Study(BaseModel):
@@ -54,6 +44,10 @@ class Study(BaseModel):
     proposals: int = 0
     refused: int = 0
     refused_in_a_row: int = 0
+    unread_in_a_row: int = 0
+    cost_usd: float = 0.0
+    calls: int = 0
+    calls_of_unknown_cost: int = 0
     crashes_in_a_row: int = 0
     interruptions_in_a_row: int = 0
     train_seconds: float = 0.0
@@ -96,7 +90,7 @@ def _started(study: Study, event: ev.StudyStarted) -> None:
 
 def _resumed(study: Study, event: ev.Resumed) -> None:
     if study.stop is not None:  # a person saw why; after a mere death of the harness the rows go on counting
-        study.interruptions_in_a_row = study.crashes_in_a_row = study.refused_in_a_row = 0
+        study.interruptions_in_a_row = study.crashes_in_a_row = study.refused_in_a_row = study.unread_in_a_row = 0
     study.limits, study.stop = dict(event.limits), None
 
 
@@ -110,11 +104,15 @@ def _warned(study: Study, event: ev.Warned) -> None:
 
 
 def _proposed(study: Study, event: ev.Proposed) -> None:
-    study.pending, study.proposals = event, event.proposal
+    study.pending, study.proposals, study.unread_in_a_row = event, event.proposal, 0
+    _count_call(study, event.cost_usd)
 
 
 def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
+    if pending is None:  # the proposer's call itself brought nothing that could be read
+        study.unread_in_a_row += 1
+        _count_call(study, event.cost_usd)
     said = Refusal(
         proposal=event.proposal,
         reason=event.reason,
@@ -125,6 +123,12 @@ def _refused(study: Study, event: ev.Refused) -> None:
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
+
+
+def _count_call(study: Study, cost_usd: float | None) -> None:
+    study.calls += 1
+    study.calls_of_unknown_cost += int(cost_usd is None)
+    study.cost_usd += cost_usd or 0.0
 
 
 def _begun(study: Study, event: ev.Begun) -> None:

@@ -179,6 +179,11 @@ class StudyDir:
         """The list of a scripted study, as it was when the study began."""
         return self.path / "edits.json"
 
+    @property
+    def agents(self) -> Path:
+        """What an agent was told and what it said, one folder a proposal."""
+        return self.path / "agents"
+
     def proposal(self, number: int) -> Path:
         """A proposal as it arrived."""
         return self.path / "proposals" / f"{number:06d}.json"

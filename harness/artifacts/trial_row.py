@@ -39,3 +39,13 @@ class TrialRow(Record):
     def status(self) -> Status | None:
         """The verdict's status, or `None` while undecided."""
         return self.verdict.status if self.verdict else None
+
+
+class Refusal(Record):
+    """A proposal that did not run."""
+
+    proposal: int
+    reason: str
+    detail: str
+    axis: str
+    edit: str

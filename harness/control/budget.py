@@ -13,7 +13,8 @@ from typing import Any
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import UserFault
-from harness.rules import Rules, StopAt
+from harness.rules import Rules
+from harness.sections import StopAt
 from harness.trial import MEASURED, BudgetLeft, Record, Status, Stop
 
 CPU_TOLERANCE = 1.0
@@ -95,6 +96,10 @@ def stop(study: Study, allowed: Limits, rules: Rules, now: datetime) -> Stop | N
         return _stop(
             "refused_proposals", RULE, f"{study.refused_in_a_row} proposals in a row were refused, the limit of [escalation] in program.md"
         )
+    if study.started and study.started.proposer == "command" and study.unread_in_a_row >= rules.proposer.failed_calls:
+        return _stop(
+            "failed_calls", RULE, f"{study.unread_in_a_row} calls of the agent in a row brought no edit; the last: {_last_refusal(study)}"
+        )
     if target := _target_met(study, rules):
         return _stop("target", DONE, target)
     if allowed.trials is not None and study.trials >= allowed.trials:
@@ -144,6 +149,10 @@ def _planned(study: Study, reason: str, sentence: str) -> Stop:
     if study.trials and measured <= 1:
         return _stop(reason, NO_RESULT, f"{sentence}, but no trial after the baseline could be measured")
     return _stop(reason, DONE, sentence)
+
+
+def _last_refusal(study: Study) -> str:
+    return study.refusals[-1].detail if study.refusals else "unknown"
 
 
 def _target_met(study: Study, rules: Rules) -> str | None:

@@ -38,7 +38,8 @@ from harness.graph import plumbing
 from harness.graph.ratchet import Ratchet
 from harness.proposers import registry
 from harness.proposers.protocol import Proposer
-from harness.rules import load
+from harness.proposers.registry import Setting
+from harness.rules import Rules, load
 from harness.trial import Stop
 
 
@@ -74,7 +75,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
     must_be_new(folder)
     rules = load(wishes.program)
     registry.check_options(wishes.proposer, dict(wishes.options))
-    proposer = registry.make(wishes.proposer, dict(wishes.options))
+    proposer = registry.make(wishes.proposer, dict(wishes.options), Setting(rules, folder, company.interrupts.reason))
     resolve_command(rules)
     device = devices.find(rules.run.device)
     ratchet = Ratchet(folder.project, wishes.tag, folder.index)
@@ -118,7 +119,6 @@ def resume(
             raise StudyUnknown(f"the journal of {tag!r} is empty; start it with `ratchet run --tag {tag}`")
         rules = stored_rules(folder.program, Path(study.started.program))
         resolve_command(rules)
-        proposer = registry.make(study.started.proposer, study.started.proposer_options)
         device = devices.find(rules.run.device)
         ratchet = Ratchet(folder.project, tag, folder.index)
         now, unseen = company.clock.now(), recovery.unseen_seconds(folder, study, rules)
@@ -127,6 +127,8 @@ def resume(
             steering = Steering(Path(study.started.program), recorder, rules)
             if study.current is None:  # an open trial is finished under the rules it began with
                 rules = steering.reread(now)
+            setting = Setting(steering.rules, folder, company.interrupts.reason)
+            proposer = registry.make(study.started.proposer, study.started.proposer_options, setting)
             old = steering.limits  # an edit made meanwhile comes first: a flag is the person's latest word
             check_deadline(old, now, deadline)
             new = budget.limits(rules, now, trials, hours, deadline)
@@ -160,7 +162,11 @@ def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, proposer: Pro
         recorder, FixedFiles(folder.prepare, started.prepare_sha256, started.data), device, company.clock, Path(started.data.train),
         Evaluator(started.data, device, company.clock, interrupted), interrupted, company.on_point,
     )  # fmt: skip
-    desk = Desk(recorder, ratchet, proposer)
+
+    def remake(rules: Rules) -> Proposer:
+        return registry.make(started.proposer, started.proposer_options, Setting(rules, folder, interrupted))
+
+    desk = Desk(recorder, ratchet, proposer, steering.rules.proposer, remake)
     night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)
     with durable.disk_faults():

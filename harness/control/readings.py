@@ -48,13 +48,8 @@ class Bench:
             marker=left, cpu_cap=cpu_cap,
         )  # fmt: skip
         found = next((r for r in row.readings if r.replicate == replicate), None)
-        if found is None or not self._reusable(found, spec):
-            outcome = self._train(row, spec, replicate, rules)
-        else:
-            outcome = found.outcome
-        if outcome is None:
-            return None
-        return self._measure(row, spec, replicate, rules, outcome)
+        outcome = found.outcome if found and self._reusable(found, spec) else self._train(row, spec, replicate, rules)
+        return self._measure(row, spec, replicate, rules, outcome) if outcome else None
 
     def _reusable(self, found: Reading, spec: JobSpec) -> bool:
         """A trained reading is scored after a restart only from the very checkpoint that the job left."""

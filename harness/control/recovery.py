@@ -15,6 +15,7 @@ from harness.control.recorder import Recorder
 from harness.errors import BranchMoved
 from harness.execution.process import end_orphan
 from harness.graph.ratchet import Ratchet
+from harness.proposers.workroom import end_left_over
 from harness.rules import Rules
 from harness.trial import Status
 
@@ -29,6 +30,8 @@ def recover(recorder: Recorder, ratchet: Ratchet) -> None:
         end_orphan(launched.pid, launched.process_started, launched.boot_id, launched.marker)
         if not _was_trained(study):
             recorder.emit(Interrupted(trial=launched.trial, replicate=launched.replicate, reason="the harness ended during the job"))
+    for call in sorted(recorder.folder.agents.glob("*")):
+        end_left_over(call)
     _check_branch(study, ratchet)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from harness.artifacts import durable
 from harness.artifacts.events import RulesChanged, Warned
 from harness.control import budget
-from harness.control.budget import Limits
 from harness.control.recorder import Recorder
 from harness.errors import InfrastructureFault, RulesInvalid
 from harness.execution.workplace import resolve_command
@@ -29,9 +27,9 @@ class Steering:
         self._seen = rules.digest if rules.digest == recorder.study.rules_digest else ""
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> budget.Limits:
         """How much may be done, as the journal has it."""
-        return Limits.model_validate_json(json.dumps(self._recorder.study.limits))
+        return budget.Limits.model_validate(self._recorder.study.limits)
 
     def reread(self, now: datetime) -> Rules:
         """The rules for the next trial."""

@@ -24,7 +24,10 @@ class Past(Record):
 
 
 class Briefing(Record):
-    """What a proposer is told. `files` holds the texts of the files in scope at the incumbent."""
+    """What a proposer is told. `files` holds the texts of the files in scope at the incumbent.
+
+    `prompt` is the whole of it in words, made only for a proposer that `reads`.
+    """
 
     number: int
     incumbent: str
@@ -32,12 +35,14 @@ class Briefing(Record):
     past: tuple[Past, ...]
     goal: str
     direction: str
+    prompt: str = ""
 
 
 class Proposer(Protocol):
     """A source of changes."""
 
     name: str
+    reads: bool
 
     def propose(self, briefing: Briefing) -> Proposal | None:
         """The next proposal, numbered `briefing.number`, on the parent `briefing.incumbent`; `None` ends the study."""

@@ -58,6 +58,7 @@ class Scripted:
     """The proposer of a list of entries; `None` when it is used up."""
 
     name = "scripted"
+    reads = False
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:
         self.entries = entries

@@ -78,6 +78,7 @@ class Search:
     """The proposer; `seed` makes studies differ."""
 
     name = "search"
+    reads = False
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

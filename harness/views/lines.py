@@ -13,6 +13,7 @@ from harness.views.results import believed_value, memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed
 
 TITLE = 44
+DETAIL = 160
 
 
 def line_of(event: ev.Event, study: Study) -> str:
@@ -42,9 +43,9 @@ def _warned(event: ev.Warned, study: Study) -> str:
 
 def _refused(event: ev.Refused, study: Study) -> str:
     last = study.refusals[-1] if study.refusals else None
-    edit = (last.edit or last.detail) if last else ""
+    edit = flatten(last.edit, TITLE) or flatten(last.detail, DETAIL) if last else ""
     earlier = f", like trial {event.earlier}" if event.earlier is not None else ""
-    return f"refused: {flatten(edit, TITLE) or f'proposal {event.proposal}'} ({flatten(event.reason, 40)}{earlier})"
+    return f"refused: {edit or f'proposal {event.proposal}'} ({flatten(event.reason, 40)}{earlier})"
 
 
 def _begun(event: ev.Begun, study: Study) -> str:

@@ -129,11 +129,18 @@ def _refusals(study: Study) -> str:
     return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(lines)
 
 
+def _spent(study: Study) -> str:
+    if study.calls_of_unknown_cost == study.calls:
+        return f"unknown, {plural(study.calls, 'call')} of the agent and none said what it cost"
+    unknown = f"; {plural(study.calls_of_unknown_cost, 'call')} did not say what they cost" if study.calls_of_unknown_cost else ""
+    return f"{study.cost_usd:.2f} dollars by the agent's own account in {plural(study.calls, 'call')}{unknown}"
+
+
 def _cost(study: Study) -> str:
     tokens = sum(total(row, "tokens") or 0 for row in study.rows)
     share = f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}" if study.elapsed > 0 else "of no time yet"
     proposer = study.started.proposer if study.started else ""
-    model = "none, the proposer is offline" if proposer in OFFLINE else "unknown, the journal has no price"
+    model = "none, the proposer is offline" if proposer in OFFLINE else _spent(study)
     lines = [f"- trials: {status.counts_text(study)}", f"- training: {duration(study.train_seconds)}, {share}",
              f"- tokens trained on in settled trials: {tokens:,.0f}", f"- proposer {md(proposer)}; model cost: {model}"]  # fmt: skip
     return "## What it cost\n\n" + "\n".join(lines)

@@ -9,7 +9,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
-from harness.trial import FAILED, Reading
+from harness.trial import FAILED, Proposal, Reading
 from harness.views.text import flatten, number, signed
 
 
@@ -18,7 +18,10 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     files = folder.trial(row.folder)
     lines = [f"trial {row.trial}: {flatten(row.title)}", f"  commit    {row.commit or 'none yet'}", f"  parent    {row.parent}"]
     if row.edit:
-        lines.append(f"  edit      {flatten(row.edit)} ({row.change.net_lines:+d} lines)")
+        lines.append(f"  edit      {flatten(row.edit)} ({row.change.net_lines:+d} lines of code)")
+    if files.proposal.exists():
+        told = Proposal.model_validate_json(files.proposal.read_bytes())
+        lines += [f"  {name:9} {flatten(text, 400)}" for name, text in (("because", told.hypothesis), ("refuted", told.refuted_if)) if text]
     lines += [_reading(reading) for reading in row.readings]
     lines += _verdict(row)
     if row.commit:
@@ -48,7 +51,7 @@ def _verdict(row: TrialRow) -> list[str]:
     if verdict.gain is not None:
         lines.append(
             f"  gain      {signed(verdict.gain)} ± {number(verdict.standard_error, 4)}, P(better) {number(verdict.p_better, 2)}; "
-            f"bar {number(verdict.bar, 6)} (lifted or lowered from what the gain is measured against), lines cost {number(verdict.complexity, 5)}, sigma {number(verdict.sigma, 5)}, rule {verdict.rule}"
+            f"bar {number(verdict.bar, 6)}, lines cost {number(verdict.complexity, 5)}, sigma {number(verdict.sigma, 5)}, rule {verdict.rule}"
         )
     return lines
 

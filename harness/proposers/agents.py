@@ -1,0 +1,96 @@
+"""Headless CLI agents by name: the command that runs each unattended, what it needs around it, and how its answer is read.
+
+The default commands ask nobody, offer no shell and no network tool where the agent can be told so, and let it edit only the files in scope. That is
+good manners, not containment: what counts is what workroom.py reads back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from harness.proposers import records
+from harness.proposers.fence import clean, flat
+from harness.proposers.records import Said
+
+NAMED = re.compile(r"^\W*(title|hypothesis|axis|expected[ _]effect|refuted[ _]if)\b\W*?:[*_`\s]*([^\s*_`].*)$", re.IGNORECASE)
+LIMITS = {"title": 80, "hypothesis": 600, "axis": 80, "expected_effect": 200, "refuted_if": 300}
+MARKS = "#*`_->=~ \t"
+ANSWER_CHARS = 20_000
+
+HOW = """
+# How to send it
+
+You are in a folder that holds only the files in scope and this page. Edit the files in scope, in place: any other file that is new, changed or gone makes
+the whole proposal void. Do not run them, there is no data here. Nobody answers questions: decide yourself. You have one go; only the edit counts, not what you say
+of it. End with one message of five lines: `title: …`, `hypothesis: …`, `axis: …`, `expected_effect: …`, `refuted_if: …`.
+"""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One kind of agent. `template` is its default command, `repository` says that it wants a git repository around it."""
+
+    read: Callable[[str], Said]
+    template: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    repository: bool = False
+
+
+ADAPTERS = {
+    "plain": Adapter(records.plain),
+    "claude": Adapter(
+        records.claude,
+        ("claude", "-p", "--output-format", "stream-json", "--verbose", "--restricted", "--safe-mode", "--strict-mcp-config",
+         "--no-session-persistence", "--tools", "Read,Edit", "--permission-mode", "dontAsk", "--allowedTools", "Read,{edits}", "<{prompt_file}"),
+        {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+    ),
+    "codex": Adapter(
+        records.codex,
+        ("codex", "exec", "--json", "--color", "never", "--ephemeral", "--ignore-user-config", "--ignore-rules", "-s", "workspace-write",
+         "-C", "{workdir}", "-o", "{output_file}", "-", "<{prompt_file}"),
+        repository=True,
+    ),
+    "gemini": Adapter(
+        records.gemini,
+        ("gemini", "--output-format", "stream-json", "--approval-mode", "auto_edit", "--skip-trust", "-p", "Do what is asked above.",
+         "<{prompt_file}"),
+    ),
+    "opencode": Adapter(
+        records.opencode,
+        ("opencode", "run", "--format", "json", "<{prompt_file}"),
+        {"OPENCODE_CONFIG_CONTENT": '{"permission": {"*": "deny", "read": "allow", "edit": "allow"}, "share": "disabled", "autoupdate": false}'},
+    ),
+    "aider": Adapter(
+        records.aider,
+        ("aider", "--message-file", "{prompt_file}", "--yes-always", "--no-git", "--no-auto-commits", "--no-suggest-shell-commands",
+         "--no-detect-urls", "--no-check-update", "--analytics-disable", "--no-pretty", "{files}"),
+    ),
+}  # fmt: skip
+
+
+def default_template(adapter: str, files: tuple[str, ...] = ("train.py",)) -> tuple[str, ...]:
+    """The command that runs this agent unattended on `files`; empty for `plain`, of which nothing is known."""
+    command: list[str] = []
+    for part in ADAPTERS[adapter].template:
+        command += files if part == "{files}" else [part.replace("{edits}", ",".join(f"Edit({name})" for name in files))]
+    return tuple(command)
+
+
+def read(adapter: str, output: str, last: str = "") -> Said:
+    """What the agent said, from its output and, where that has no message, from the file `last` that it was told to write."""
+    said = ADAPTERS[adapter].read(output)
+    text = clean((said.text.strip() or last.strip())[-ANSWER_CHARS:])
+    return Said(text, flat(said.model or "", 100) or None, said.usage, said.cost_usd, flat(said.fault, 200))
+
+
+def answer(text: str) -> dict[str, str]:
+    """Title, hypothesis and the other fields of a message: from lines that name them, else from its first lines. Clean and capped."""
+    lines = [line for line in clean(text).split("\n") if line.strip(MARKS)]
+    named = [match for match in map(NAMED.match, lines) if match]
+    found = {match.group(1).lower().replace(" ", "_"): match.group(2) for match in named}
+    if lines:
+        found.setdefault("title", lines[0].strip(MARKS))
+        found.setdefault("hypothesis", " ".join(line.strip(MARKS) for line in lines[:6]))
+    return {name: flat(value.strip("*_` \t"), LIMITS[name]) for name, value in found.items()}

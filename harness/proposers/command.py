@@ -1,0 +1,239 @@
+"""Any headless CLI agent, run once for each proposal, in a throw-away folder of its own (workroom.py).
+
+A proposal is what changed in the files, never what the agent said or how it exited; its record (records.py) only adds words, model and cost. The agent sees
+an allow-list of variables and the keys it is given by name. It runs as the user, with the user's own HOME, because that is where its login lies: the harness
+takes away what it can, but this is no sandbox. What was asked and said is kept, without the keys, in a folder a proposal.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.artifacts import durable, trial_dir
+from harness.errors import InfrastructureFault, ProposalRefused, UserFault
+from harness.execution.clock import Clock, SystemClock
+from harness.execution.process import ProcessTree, boot_id
+from harness.proposers import agents
+from harness.proposers.fence import clean, flat
+from harness.proposers.protocol import Briefing
+from harness.proposers.records import Said
+from harness.proposers.secret import Secrets
+from harness.proposers.workroom import Workroom, end_left_over, start_of
+from harness.trial import Proposal
+
+POLL_SECONDS = 0.05
+LOOK_SECONDS = 0.25
+MAX_ARGUMENT = 128 * 1024 - 1  # of one argument, by Linux
+HOLES = re.compile(r"\{(prompt_file|workdir|output_file|prompt)\}")
+CONSTANT = re.compile(r"([A-Z][A-Z0-9_]*) *= *([^#]*[^# ]) *(?:#.*)?")
+STDIN = "<{prompt_file}"
+FEED = "import os, sys\nos.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)\nos.execvp(sys.argv[2], sys.argv[2:])"
+INHERITED = (
+    "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
+    "XDG_CACHE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY",
+    "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+)  # fmt: skip
+LATE = {
+    "agent_timeout": "the agent was not done in {wall:g} s",
+    "agent_silent": "the agent neither printed nor wrote anything for {silence:g} s",
+    "interrupted": "the study was interrupted while the agent worked",
+}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How one call ended, and what it said: `late` is empty or the reason why it was ended."""
+
+    late: str
+    exit_code: int
+    seconds: float
+    said: Said
+    tail: str
+
+
+class Command:
+    """The proposer that asks an agent. `template` is a list of words without a shell; a word `<{prompt_file}` makes the prompt its standard input."""
+
+    name = "command"
+    reads = True
+
+    def __init__(
+        self,
+        template: tuple[str, ...],
+        adapter: str,
+        folder: Path,
+        wall_seconds: float,
+        silence_seconds: float,
+        output_cap_kb: int,
+        environment: Mapping[str, str],
+        interrupted: Callable[[], str],
+        prompt: Callable[[Briefing], str],
+        clock: Clock | None = None,
+    ) -> None:
+        if not template or template[0] == STDIN:
+            raise UserFault("the command of an agent has no word; write it as a list, its program first")
+        if adapter not in agents.ADAPTERS:
+            near = difflib.get_close_matches(adapter, agents.ADAPTERS, n=1, cutoff=0.0)[0]
+            raise UserFault(f"no adapter {adapter!r}; did you mean {near!r}? There are: {', '.join(agents.ADAPTERS)}")
+        self._template, self._kind, self._folder = template, adapter, folder
+        self._wall, self._silence, self._cap = wall_seconds, silence_seconds, output_cap_kb * 1024
+        self._given, self._interrupted, self._prompt = dict(environment), interrupted, prompt
+        self._clock = clock or SystemClock()
+        self._secrets = Secrets(environment)
+
+    def propose(self, briefing: Briefing) -> Proposal:
+        """What the agent made of the files in scope; `ProposalRefused` when that is nothing or cannot be read, never `None`."""
+        folder = self._fresh(briefing.number)
+        prompt = (self._prompt(briefing) + agents.HOW).replace("\0", "").encode("utf-8", "replace").decode()
+        durable.replace(folder / "prompt.md", self._secrets.hide(prompt.encode()))
+        room = Workroom(briefing.files, prompt, agents.ADAPTERS[self._kind].repository)
+        try:
+            call = self._call(room, folder, prompt)
+            if call.late:
+                limits = LATE[call.late].format(wall=self._wall, silence=self._silence)
+                raise ProposalRefused(call.late, f"{limits}; it said: {call.tail}", cost_usd=call.said.cost_usd)
+            files = self._changes(room, call)
+        finally:
+            room.drop()
+            (folder / "running.json").unlink(missing_ok=True)
+        return self._proposal(briefing, call, files)
+
+    def _changes(self, room: Workroom, call: _Call) -> dict[str, str | None]:
+        """What is new in the room; a refusal to take it still says what the call cost."""
+        try:
+            files = room.changes()
+        except ProposalRefused as refusal:
+            refusal.cost_usd = call.said.cost_usd
+            raise
+        if self._secrets.found_in([*files, *(text or "" for text in files.values())]):
+            said = "the agent wrote one of its keys into a file; nothing of it was taken"
+            raise ProposalRefused("secret", said, cost_usd=call.said.cost_usd)
+        return files
+
+    def _proposal(self, briefing: Briefing, call: _Call, files: dict[str, str | None]) -> Proposal:
+        if not files:
+            why = f"exit code {call.exit_code}" + (f", {call.said.fault}" if call.said.fault else "")
+            raise ProposalRefused("no_change", f"the agent changed no file ({why}); it said: {call.tail}", cost_usd=call.said.cost_usd)
+        told = agents.answer(call.said.text)
+        if call.exit_code:
+            told["hypothesis"] = f"{told.get('hypothesis', '')} [the agent ended with exit code {call.exit_code}]".strip()
+        return Proposal(
+            id=briefing.number, parent=briefing.incumbent, title=told.pop("title", "") or f"an edit by {self._kind}", **told,
+            edit=_edit(briefing.files, files), files=files, proposer=self.name, model=call.said.model, usage=call.said.usage,
+            cost_usd=call.said.cost_usd,
+        )  # fmt: skip
+
+    def _fresh(self, number: int) -> Path:
+        """An empty folder for this call. What a killed harness left running or lying of the same one is ended and removed."""
+        folder = self._folder / f"{number:06d}"
+        end_left_over(folder)
+        trial_dir.remove(folder)
+        folder.mkdir(parents=True)
+        return folder
+
+    def _call(self, room: Workroom, folder: Path, prompt: str) -> _Call:
+        marker = f"agent-{secrets.token_hex(8)}"
+        environment = self._environment(room, marker)
+        began = self._clock.monotonic()
+        tree = ProcessTree(self._argv(room, prompt, environment), room.work, environment, room.log, self._cap, [])
+        code, late = -1, "interrupted"
+        try:
+            running = {"pid": tree.pid, "started": tree.started, "boot": boot_id(), "marker": marker, "place": str(room.place)}
+            durable.replace(folder / "running.json", json.dumps(running).encode())
+            late = self._follow(tree, room)
+        finally:
+            code = tree.end()
+            call = self._read(room, folder, late, code, self._clock.monotonic() - began)
+        return call
+
+    def _follow(self, tree: ProcessTree, room: Workroom) -> str:
+        """Wait for the agent's end; the reason when it has to be ended, else ''."""
+        began = heard = looked = self._clock.monotonic()
+        seen = room.activity()
+        while True:
+            select.select(tree.sources(), [], [], POLL_SECONDS)
+            tree.drain()
+            if tree.poll() is not None:
+                return ""
+            if self._interrupted():
+                return "interrupted"
+            now = self._clock.monotonic()
+            if now - began > self._wall:
+                return "agent_timeout"
+            if now - looked > LOOK_SECONDS:
+                looked, before, seen = now, seen, room.activity()
+                heard = heard if seen == before else now
+            if now - heard > self._silence:
+                return "agent_silent"
+
+    def _read(self, room: Workroom, folder: Path, late: str, code: int, seconds: float) -> _Call:
+        """Keep what the agent printed and said, without the keys."""
+        output = self._secrets.hide(start_of(room.log, 3 * self._cap))
+        durable.replace(folder / "output.txt", output)
+        text = output.decode("utf-8", "replace")
+        last = self._secrets.hide(start_of(room.last, self._cap)).decode("utf-8", "replace")
+        said = self._secrets.hidden(agents.read(self._kind, text, last))
+        tail = flat(said.text[-300:], 300) or flat(self._secrets.hide_text(clean(text))[-300:], 300) or "nothing"
+        facts = {
+            "late": late,
+            "exit_code": code,
+            "seconds": round(seconds, 3),
+            "adapter": self._kind,
+            "command": self._template,
+            **asdict(said),
+        }
+        record = json.dumps(facts, indent=1, allow_nan=False).encode()
+        durable.replace(folder / "record.json", self._secrets.hide(record) + b"\n")
+        return _Call(late, code, seconds, said, tail)
+
+    def _argv(self, room: Workroom, prompt: str, environment: Mapping[str, str]) -> list[str]:
+        values = {"prompt_file": str(room.prompt), "workdir": str(room.work), "output_file": str(room.last), "prompt": prompt}
+        words = [HOLES.sub(lambda hole: values[hole.group(1)], word) for word in self._template if word != STDIN]
+        if max(len(word.encode()) for word in words) > MAX_ARGUMENT:
+            raise ProposalRefused(
+                "prompt_too_long",
+                "the prompt is too long for an argument; give the agent {prompt_file}, or <{prompt_file} as its standard input",
+            )
+        found = shutil.which(words[0], path=environment.get("PATH"))
+        if found is None:
+            raise InfrastructureFault(f"the agent {words[0]!r} is not found; install it, or correct its command in program.md")
+        words[0] = str(Path(found).absolute())
+        return [sys.executable, "-I", "-S", "-c", FEED, str(room.prompt), *words] if STDIN in self._template else words
+
+    def _environment(self, room: Workroom, marker: str) -> dict[str, str]:
+        """An allow-list, the adapter's own, and what the caller gives. No device: an agent has nothing to train."""
+        kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        own = {"TMPDIR": str(room.scratch), "GIT_CEILING_DIRECTORIES": str(room.place), "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1", "TERM": "dumb",
+               "PYTHONDONTWRITEBYTECODE": "1", "RATCHET_JOB": marker}  # fmt: skip
+        return {**kept, **own, **agents.ADAPTERS[self._kind].environment, **self._given}
+
+
+def _edit(before: Mapping[str, str], after: Mapping[str, str | None]) -> str:
+    """The change in one line: the lines themselves when one was exchanged, else how many in which files."""
+    parts = []
+    for name, text in sorted(after.items()):
+        old, new = before.get(name, "").split("\n"), (text or "").split("\n")
+        gone, come = sorted(set(old) - set(new)), sorted(set(new) - set(old))
+        if name in before and len(gone) == len(come) == 1:
+            parts.append(_exchange(gone[0].strip(), come[0].strip()))
+        else:
+            parts.append(f"{name}: +{len(come)} -{len(gone)} lines")
+    return flat(", ".join(parts), 300)
+
+
+def _exchange(gone: str, come: str) -> str:
+    """One line for another; for a constant in the form of the offline proposers: `NAME: old -> new`."""
+    old, new = CONSTANT.fullmatch(gone), CONSTANT.fullmatch(come)
+    if old and new and old.group(1) == new.group(1):
+        return f"{old.group(1)}: {old.group(2)} -> {new.group(2)}"
+    return f"{gone} -> {come}"
