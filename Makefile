@@ -15,6 +15,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[agents]' 2>/dev/null || echo "The Claude and Codex command lines cannot be installed here: the tests that run them are skipped. To see why: $(BIN)/python -m pip install '.[agents]'"
 	@touch $@
 
 demo: venv  ## data, baseline and eight trials on the embedded corpus; offline once installed
@@ -42,6 +43,7 @@ short-study: venv  ## the smallest real study: one baseline reading, two trials
 bench: venv
 	$(BIN)/python bench/overhead.py
 	$(BIN)/python bench/views.py
+	$(BIN)/python bench/briefing.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -1,8 +1,8 @@
 """The command line: the only file that prints a result or exits. Flags say where and how much, never what counts as better.
 
-Exit codes: 0 as planned · 2 something to correct (arguments, rules, repository, data) · 3 too many crashes or refusals in a row · 4 no baseline, or
-no trial could be measured · 65 damaged journal · 66 the branch was moved by someone else · 74 a durable write failed · 75 machine or lock ·
-130 and 143 ended by INT or TERM · 1 a bug of ours.
+Exit codes: 0 as planned · 2 something to correct (arguments, rules, repository, data) · 3 too many crashes or refusals in a row, or nobody left to
+propose · 4 no baseline, or no trial could be measured · 65 damaged journal · 66 the branch was moved by someone else · 74 a durable write failed ·
+75 machine or lock · 130 and 143 ended by INT or TERM · 1 a bug of ours.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import click
 
 from harness import __version__
 from harness.artifacts import snapshot as snapshots
-from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir, studies
 from harness.errors import RatchetError, StudyUnknown
+from harness.views.which import folder_of, loaded
 
 Tag = click.option("--tag", help="The study's name. Default: the newest one.")
 Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder.")
@@ -33,6 +33,7 @@ def budget_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Flags that say how much."""
     command = click.option("--deadline", metavar="HH:MM", help="Local time to be done by.")(command)
     command = click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="At most this many hours.")(command)
+    command = click.option("--dollars", type=click.FloatRange(min=0, min_open=True), help="At most this much for calls of models.")(command)
     return click.option("--trials", type=click.IntRange(min=1), help="At most this many trials after the baseline.")(command)
 
 
@@ -45,17 +46,19 @@ def cli() -> None:
 @cli.command()
 @click.option("--tag", required=True, help="A name for the study: its branch is autoresearch/TAG, its folder runs/TAG.")
 @click.option("--program", type=click.Path(path_type=Path, dir_okay=False), help="The rules. Default: program.md of the project.")
-@click.option("--proposer", default="search", show_default=True, help="Where changes come from: search or scripted.")
+@click.option(
+    "--proposer", help="Where changes come from: search, scripted, command or anthropic. Default: as program.md says, else search."
+)
 @click.option("--seed", type=int, help="For the search proposer. Default: 0.")
 @click.option("--edits", type=click.Path(path_type=Path, dir_okay=False), help="For the scripted proposer: a TOML or JSON list of edits.")
 @click.option("--commit", is_flag=True, help="Commit a modified train.py and prepare.py first.")
 @budget_flags
 @Project
 def run(
-    tag: str, program: Path | None, proposer: str, seed: int | None, edits: Path | None, commit: bool, project: Path, **amounts: Any
+    tag: str, program: Path | None, proposer: str | None, seed: int | None, edits: Path | None, commit: bool, project: Path, **amounts: Any
 ) -> None:
     """Start a new study and run it to its end."""
-    from harness.control.budget import checked
+    from harness.control.limits import checked
     from harness.control.opening import Wishes, start
 
     given = {"seed": str(seed) if seed is not None else None, "edits": str(edits.resolve()) if edits else None}
@@ -68,15 +71,33 @@ def run(
 
 
 @cli.command()
+@click.option("--program", type=click.Path(path_type=Path, dir_okay=False), help="The rules. Default: program.md of the project.")
+@click.option("--proposer", help="Where changes come from. Default: as program.md says, else search.")
+@click.option("--offline", is_flag=True, help="Do not ask the model's server.")
+@budget_flags
+@Project
+@AsJson
+def plan(program: Path | None, proposer: str | None, offline: bool, project: Path, as_json: bool, **amounts: Any) -> None:
+    """What a night would come to, before it starts; changes nothing. Exit code 2 when `ratchet run` would refuse."""
+    from harness.control.limits import checked
+    from harness.control.outlook import look
+    from harness.views import plan as view
+
+    seen = look(project.resolve(), program or project.resolve() / "program.md", proposer, checked(amounts), offline)
+    click.echo(json.dumps(view.as_dict(seen)) if as_json else view.as_text(seen))
+    sys.exit(2 if seen.refusals else 0)
+
+
+@cli.command()
 @Tag
 @budget_flags
 @Project
 def resume(tag: str | None, project: Path, **amounts: Any) -> None:
     """Go on with a study, whatever ended it; new amounts replace the old ones."""
-    from harness.control.budget import checked
+    from harness.control.limits import checked
     from harness.control.opening import resume as go_on
 
-    folder = _folder(project, tag)
+    folder = folder_of(project, tag)
     _watched(folder, lambda company: go_on(folder.project, folder.tag, company, **checked(amounts)))
 
 
@@ -88,7 +109,7 @@ def stop(tag: str | None, project: Path, now: bool) -> None:
     """Ask a running study to stop after the current trial."""
     from harness.execution.device import read_holder
 
-    folder = _folder(project, tag)
+    folder = folder_of(project, tag)
     holder = read_holder(folder.lock)
     if holder is None:
         raise StudyUnknown(f"no harness is running the study {folder.tag!r}")
@@ -111,7 +132,7 @@ def status(tag: str | None, project: Path, as_json: bool) -> None:
 
     if _none_yet(project, tag, as_json):
         return
-    folder = _folder(project, tag)
+    folder = folder_of(project, tag)
     study = snapshots.load(folder.journal, folder.snapshot, summary=True)
     alive = read_holder(folder.lock) is not None
     click.echo(json.dumps(view.as_dict(study, alive)) if as_json else view.as_text(study, alive))
@@ -126,7 +147,7 @@ def show(trial: int, tag: str | None, project: Path, as_json: bool) -> None:
     """Everything about one trial: change, readings, verdict and what it rests on, files."""
     from harness.views import show as view
 
-    folder, study = _loaded(project, tag)
+    folder, study = loaded(project, tag)
     row = study.row(trial)
     click.echo(row.model_dump_json() if as_json else view.as_text(row, study, folder))
 
@@ -140,7 +161,7 @@ def log(tag: str | None, project: Path, as_json: bool) -> None:
     from harness.graph import lineage
     from harness.views import show as view
 
-    _, study = _loaded(project, tag)
+    _, study = loaded(project, tag)
     entries = lineage.log(study)
     click.echo(json.dumps([entry.model_dump(mode="json") for entry in entries]) if as_json else view.log_text(entries))
 
@@ -162,12 +183,10 @@ def report(tag: str | None, project: Path, as_json: bool, tsv: Path | None, metr
         return
     if _none_yet(project, tag, as_json):
         return
-    folder, study = _loaded(project, tag)
+    folder, study = loaded(project, tag)
     page, picture = watch.write_page(study, folder)
-    if as_json:
-        click.echo(json.dumps({**status_view.as_dict(study), "report": str(page), "picture": str(picture)}))
-    else:
-        click.echo(page.read_text(encoding="utf-8"))
+    told = {**status_view.as_dict(study), "report": str(page), "picture": str(picture)}
+    click.echo(json.dumps(told) if as_json else page.read_text(encoding="utf-8"))
 
 
 @cli.command()
@@ -179,16 +198,12 @@ def verify(tag: str | None, project: Path, as_json: bool) -> None:
     from harness.control.verification import Finding, check
     from harness.views import results
 
-    folder = _folder(project, tag)
+    folder = folder_of(project, tag)
     findings, problem = check(folder), results.problem(folder)
     findings += [Finding(what="table", ok=not problem, detail=problem or "as the journal has it")]
-    bad = [f for f in findings if not f.ok]
-    if as_json:
-        click.echo(json.dumps([f.model_dump() for f in findings]))
-    else:
-        for finding in findings:
-            click.echo(f"{'ok ' if finding.ok else 'BAD'}  {finding.what}: {finding.detail}")
-    sys.exit(1 if bad else 0)
+    lines = [f"{'ok ' if found.ok else 'BAD'}  {found.what}: {found.detail}" for found in findings]
+    click.echo(json.dumps([found.model_dump() for found in findings]) if as_json else "\n".join(lines))
+    sys.exit(0 if all(found.ok for found in findings) else 1)
 
 
 def _none_yet(project: Path, tag: str | None, as_json: bool) -> bool:
@@ -196,21 +211,6 @@ def _none_yet(project: Path, tag: str | None, as_json: bool) -> bool:
     if none:
         click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
     return none
-
-
-def _folder(project: Path, tag: str | None) -> StudyDir:
-    known = studies(project.resolve())
-    if tag is None and not known:
-        raise StudyUnknown(f"no study in {project.resolve() / 'runs'}; `ratchet run --tag NAME` starts one")
-    folder = StudyDir(project.resolve(), tag or known[-1])
-    if not folder.journal.exists():
-        raise StudyUnknown(f"no study {tag!r} in {project.resolve() / 'runs'}; there are: {', '.join(known) or 'none'}")
-    return folder
-
-
-def _loaded(project: Path, tag: str | None) -> tuple[StudyDir, Study]:
-    folder = _folder(project, tag)
-    return folder, snapshots.load(folder.journal, folder.snapshot)
 
 
 def _watched(folder: StudyDir, go: Callable[[Any], Any]) -> None:

@@ -7,6 +7,7 @@
     │   ├── StudyExists         2   the tag is taken
     │   ├── StudyUnknown        2   no such study or trial
     │   └── DataMissing         2   prepare.py has no usable data
+    ├── ModelUnavailable            the model cannot be asked now: an event; the device goes on as program.md says
     ├── ProposalRefused             the proposal may not run: an event, never a trial
     ├── InfrastructureFault     75  machine, launcher, device: never charged to an idea
     │   ├── Locked              75  another harness holds the study or the device
@@ -19,6 +20,8 @@ A candidate's own faults are not exceptions: they are the status and reason of i
 """
 
 from __future__ import annotations
+
+from datetime import datetime
 
 
 class RatchetError(Exception):
@@ -65,6 +68,16 @@ class ProposalRefused(RatchetError):
         self.reason = reason
         self.earlier = earlier
         self.cost_usd = cost_usd
+
+
+class ModelUnavailable(RatchetError):
+    """The model cannot be asked: a limit, an outage, a missing key. `until` is its return, if anyone knows it; `backoff` says that the outage
+    may pass by itself.
+    """
+
+    def __init__(self, reason: str, message: str, until: datetime | None = None, backoff: bool = False) -> None:
+        super().__init__(message)
+        self.reason, self.until, self.backoff = reason, until, backoff
 
 
 class InfrastructureFault(RatchetError):

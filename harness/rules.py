@@ -17,7 +17,7 @@ import tomli
 from pydantic import ValidationError, model_validator
 
 from harness.errors import RulesInvalid
-from harness.sections import Crash, Escalation, Keep, Log, Metric, Proposer, Result, Run, Scope, Section, StopAt, Trial
+from harness.sections import Crash, Escalation, Keep, Log, Metric, Model, Proposer, Result, Run, Scope, Section, StopAt, Trial
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -40,6 +40,7 @@ class Rules(Section):
     log: Log = Log()
     escalation: Escalation = Escalation()
     proposer: Proposer = Proposer()
+    model: Model = Model()
     stop: StopAt = StopAt()
     digest: str = ""
 

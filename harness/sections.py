@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Kind = Literal["search", "command", "anthropic"]
 PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
 
 
@@ -93,24 +94,67 @@ class Escalation(Section):
 
 
 class Proposer(Section):
-    """How `--proposer command` runs an agent: a known one by `adapter`, or any by `command`, a list of words without a shell.
+    """Where changes come from: one `kind`, or a `mix` of kinds by share; `--proposer` names another one. `meanwhile` is what the device does while the
+    model is away.
 
-    `keys` names the environment variables it may see; nothing else of the environment that looks like a secret reaches it.
+    The rest is for `command`, which runs an agent: a known one by `adapter`, or any by `command`, a list of words without a shell. `keys` names the environment
+    variables it may see; nothing else of the environment that looks like a secret reaches it. `call_dollars` is the most that one call may cost.
     """
 
+    kind: Kind = "search"
+    mix: Annotated[dict[Kind, Annotated[float, Field(gt=0)]], Field(min_length=1)] | None = None
+    meanwhile: Literal["search", "replicate", "wait", "stop"] = "search"
+    failed_calls: Annotated[int, Field(ge=1)] = 5
     adapter: Literal["plain", "claude", "codex", "gemini", "opencode", "aider"] = "plain"
     command: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
     keys: Annotated[tuple[str, ...], Field(strict=False)] = ()
     wall_seconds: PositiveSeconds = 900.0
     silence_seconds: PositiveSeconds = 300.0
     output_kb: Annotated[int, Field(ge=16)] = 1024
-    failed_calls: Annotated[int, Field(ge=1)] = 5
+    call_dollars: Annotated[float, Field(gt=0)] | None = None
+
+
+class Price(Section):
+    """USD per million tokens."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+
+
+class Model(Section):
+    """What `anthropic` asks over the Messages API: the first of `names`; the others when it refuses, is overloaded or unknown to the server.
+
+    `max_tokens` caps one answer, `turns` the answers of one proposal, `retries` the extra tries of one answer. `base_url` names another server; a key goes there
+    only if `key` names its environment variable. `prices` is for models that the dated price file does not have.
+    """
+
+    names: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = ("claude-opus-5-5", "claude-sonnet-5")
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    max_tokens: Annotated[int, Field(ge=1024, le=128_000)] = 16_000
+    turns: Annotated[int, Field(ge=2, le=100)] = 12
+    retries: Annotated[int, Field(ge=0, le=20)] = 3
+    base_url: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    key: str | None = None
+    stream: bool = True
+    wall_seconds: PositiveSeconds = 600.0
+    silence_seconds: PositiveSeconds = 120.0
+    patience_seconds: Annotated[float, Field(ge=0)] = 20.0
+    prices: dict[str, Price] = Field(default_factory=dict)
 
 
 class StopAt(Section):
-    """Stop conditions: trials after the baseline, hours, local time of day `HH:MM`, a metric value that is good enough."""
+    """Stop conditions: trials after the baseline, hours, local time of day `HH:MM`, a metric value that is good enough, trials in a row without a keep.
+
+    What models may use in all: calls, tokens (of input and output), dollars, retries. When one of these is used up the model is away, and `[proposer] meanwhile`
+    says what follows.
+    """
 
     trials: Annotated[int, Field(ge=1)] | None = None
     hours: Annotated[float, Field(gt=0)] | None = None
     deadline: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
     target: float | None = None
+    plateau: Annotated[int, Field(ge=1)] | None = None
+    calls: Annotated[int, Field(ge=1)] | None = None
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    dollars: Annotated[float, Field(gt=0)] | None = None
+    retries: Annotated[int, Field(ge=0)] | None = None

@@ -40,13 +40,15 @@ class Status(str, Enum):
 
 
 MEASURED = frozenset({Status.KEEP, Status.DISCARD})
+OFFLINE = frozenset({"search", "scripted"})  # the proposers that ask no model
 FAILED = frozenset({Status.CRASH, Status.TIMEOUT, Status.OOM, Status.INVALID})
 
 
 class Proposal(VersionedRecord):
     """A change with its hypothesis. `files` maps a path to its whole new text, or to `None` for a deletion.
 
-    `axis` names what is turned (a constant, an idea), `edit` says the change in one line, for people and for offline proposers.
+    `axis` names what is turned (a constant, an idea), `edit` says the change in one line, for people and for offline proposers. `replicates` is the trial
+    whose program is repeated on purpose, with another seed.
     """
 
     id: int
@@ -57,6 +59,7 @@ class Proposal(VersionedRecord):
     refuted_if: str = ""
     axis: str = ""
     edit: str = ""
+    replicates: int | None = None
     files: dict[str, str | None]
     proposer: str
     model: str | None = None
@@ -209,6 +212,10 @@ class BudgetLeft(Record):
     trials: int | None
     seconds: float | None
     crashes: int
+    calls: int | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    retries: int | None = None
 
 
 class Stop(Record):

@@ -42,6 +42,9 @@ class Skewed:
     def now(self) -> datetime:
         return datetime.now().astimezone()
 
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds / self.speed)
+
 
 @dataclass
 class Bench:

@@ -17,6 +17,10 @@ def lines(*records: object) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
+def codex_turn(*items: object) -> str:
+    return lines(*({"type": "item.completed", "item": item} for item in items), {"type": "turn.completed", "usage": {"input_tokens": 1}})
+
+
 CLAUDE_TURN = {"type": "assistant", "message": {"id": "m1", "model": "claude-opus-5-5", "usage": {"input_tokens": 3, "output_tokens": 40},
                "content": [{"type": "thinking", "thinking": "…"}, {"type": "text", "text": "I lower the rate."}]}}  # fmt: skip
 CLAUDE_RESULT = {
@@ -74,7 +78,7 @@ Tokens: 5k sent, 100 received. Cost: $0.03 message, $0.05 session.
     ("claude", "noise\n" + lines(CLAUDE_TURN, CLAUDE_RESULT), Said(
         "title: a lower rate\nhypothesis: it overshoots", "claude-opus-5-5", {"input_tokens": 12, WRITTEN: 300, READ: 900, "output_tokens": 210}, 0.0731)),
     ("claude", lines(CLAUDE_TURN, CLAUDE_TURN), Said(
-        "I lower the rate.", "claude-opus-5-5", {"input_tokens": 3, "output_tokens": 40}, None, "no final record")),
+        "I lower the rate.", "claude-opus-5-5", {"input_tokens": 3}, None, "no final record")),
     ("codex", CODEX, Said("Lowered the rate.", None, {"input_tokens": 200, READ: 800, "output_tokens": 50})),
     ("gemini", GEMINI_STREAM, Said("Lowered the rate.", "gemini-4-pro", {"input_tokens": 100, READ: 60, "output_tokens": 20})),
     ("gemini", GEMINI_JSON, Said("Lowered the rate.", "gemini-4-pro", {"input_tokens": 100, READ: 60, "output_tokens": 20})),
@@ -83,6 +87,16 @@ Tokens: 5k sent, 100 received. Cost: $0.03 message, $0.05 session.
 ])  # fmt: skip
 def test_a_record_gives_text_model_tokens_and_cost(adapter: str, output: str, said: Said) -> None:
     assert agents.read(adapter, output) == said
+
+
+def test_a_model_that_stood_in_is_counted_with_the_one_that_refused() -> None:
+    counts = {"inputTokens": 100, "outputTokens": 20, "cacheReadInputTokens": 7, "cacheCreationInputTokens": 1}
+    refused = {
+        **CLAUDE_RESULT,
+        "usage": {"input_tokens": 100, "output_tokens": 20},
+        "modelUsage": {"claude-opus-5-5": counts, "claude-opus-5": counts},
+    }
+    assert agents.read("claude", lines(refused)).usage == {"input_tokens": 200, WRITTEN: 2, READ: 14, "output_tokens": 40}
 
 
 def test_aider_prints_text() -> None:
@@ -98,6 +112,10 @@ def test_aider_prints_text() -> None:
     ("claude", lines({**CLAUDE_RESULT, "permission_denials": [{"tool_name": "Edit"}]}), "permission denied"),
     ("codex", lines({"type": "error", "message": "Reconnecting"}, {"type": "turn.failed", "error": {"message": "401 Unauthorized"}}), "401 Unauthorized"),
     ("codex", lines({"type": "turn.started"}, {"type": "error", "message": "Reconnecting"}), "Reconnecting"),
+    ("codex", codex_turn({"type": "file_change", "status": "failed"}), "a change of a file failed"),
+    ("codex", codex_turn({"type": "file_change", "status": "failed"}, {"type": "file_change", "status": "completed"}), ""),
+    ("codex", codex_turn({"type": "command_execution", "aggregated_output": "bwrap: no namespace\nmore", "exit_code": 1}), "bwrap: no namespace"),
+    ("codex", codex_turn({"type": "command_execution", "aggregated_output": "no match", "exit_code": 1, "status": "failed"}), ""),
     ("gemini", lines({"type": "result", "status": "error", "error": {"type": "x", "message": "quota"}, "stats": {}}), "quota"),
     ("gemini", json.dumps({"error": {"type": "ApiError", "message": "quota", "code": 429}}, indent=2), "quota"),
     ("opencode", lines({"type": "error", "error": {"name": "ProviderAuthError", "data": {"message": "no key"}}}), "no key"),
@@ -105,6 +123,12 @@ def test_aider_prints_text() -> None:
 ])  # fmt: skip
 def test_the_fault_is_the_agents_own_word(adapter: str, output: str, fault: str) -> None:
     assert agents.read(adapter, output).fault == fault
+
+
+def test_the_prose_of_an_agent_that_prints_records_is_what_stands_between_them() -> None:
+    output = "a warning\n" + lines({"type": "turn.started"}) + "an error\n"
+    assert agents.prose("codex", output).split("\n") == ["a warning", "an error", ""]
+    assert agents.prose("plain", output) == output
 
 
 def test_a_price_of_nothing_for_tokens_used_is_unknown() -> None:

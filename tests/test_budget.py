@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from harness.artifacts.study import Study
-from harness.artifacts.trial_row import Refusal
-from harness.control import budget
-from harness.control.budget import Limits
+from harness.control import budget, limits
+from harness.control.limits import Limits
 from harness.rules import Rules
 from harness.sections import Crash, Escalation, Metric, StopAt
 from harness.trial import Stop
@@ -152,9 +151,11 @@ def test_a_trial_is_expected_to_take_what_the_others_took() -> None:
 
 def test_flags_come_before_rules() -> None:
     law = rules({"trials": 10, "hours": 2, "deadline": "07:00"})
-    assert budget.limits(law, NOW, None, None, None) == Limits(trials=10, hours=2, deadline=NOW + timedelta(hours=9))
-    assert budget.limits(law, NOW, 3, 0.5, "23:00") == Limits(trials=3, hours=0.5, deadline=NOW + timedelta(hours=1))
-    assert budget.limits(rules({"trials": 10}), NOW, None, None, None) == Limits(trials=10)
+    assert limits.at_start(law, NOW, {}) == Limits(trials=10, hours=2, deadline=NOW + timedelta(hours=9))
+    assert limits.at_start(law, NOW, {"trials": 3, "hours": 0.5, "deadline": "23:00"}) == Limits(
+        trials=3, hours=0.5, deadline=NOW + timedelta(hours=1)
+    )
+    assert limits.at_start(rules({"trials": 10}), NOW, {}) == Limits(trials=10)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -164,10 +165,10 @@ def test_flags_come_before_rules() -> None:
 def test_a_deadline_is_the_next_time_the_clock_shows_it(text: str, expected: str) -> None:
     for zone in (timezone.utc, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-8))):
         now = NOW.replace(tzinfo=zone)
-        found = budget.limits(rules(), now, None, None, text).deadline
+        found = limits.at_start(rules(), now, {"deadline": text}).deadline
         assert found is not None
         assert found == datetime.fromisoformat(expected).replace(tzinfo=zone)
-    later = budget.limits(rules(), NOW.replace(second=30), None, None, "22:00").deadline
+    later = limits.at_start(rules(), NOW.replace(second=30), {"deadline": "22:00"}).deadline
     assert later == NOW + timedelta(days=1)
 
 
@@ -184,7 +185,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_clock_on_the_wall_counts_in_the_night_it_is_put_forward_or_back(berlin: None, month: int, day: int, hours: float) -> None:
     assert os.environ["TZ"].startswith("CET")
     evening = datetime(2026, month, day, 22, 0).astimezone()
-    found = budget.limits(rules(), evening, None, None, "07:00").deadline
+    found = limits.at_start(rules(), evening, {"deadline": "07:00"}).deadline
     assert found is not None
     assert (found - evening).total_seconds() / 3600 == hours
     assert found.astimezone().strftime("%H:%M") == "07:00"
@@ -193,12 +194,12 @@ def test_the_clock_on_the_wall_counts_in_the_night_it_is_put_forward_or_back(ber
 def test_an_edit_of_the_stop_section_replaces_what_it_edits_and_leaves_the_rest() -> None:
     allowed = Limits(trials=5, hours=2, deadline=NOW + timedelta(hours=1))
     before = StopAt(trials=100, hours=10)
-    assert budget.amended(allowed, before, before, NOW) == allowed
-    assert budget.amended(allowed, before, StopAt(trials=7, hours=10), NOW) == allowed.model_copy(update={"trials": 7})
-    assert budget.amended(allowed, before, StopAt(trials=100), NOW) == allowed.model_copy(update={"hours": None})
-    later = budget.amended(allowed, before, StopAt(trials=100, hours=10, deadline="07:00"), NOW)
+    assert limits.amended(allowed, before, before, NOW) == allowed
+    assert limits.amended(allowed, before, StopAt(trials=7, hours=10), NOW) == allowed.model_copy(update={"trials": 7})
+    assert limits.amended(allowed, before, StopAt(trials=100), NOW) == allowed.model_copy(update={"hours": None})
+    later = limits.amended(allowed, before, StopAt(trials=100, hours=10, deadline="07:00"), NOW)
     assert later == allowed.model_copy(update={"deadline": NOW + timedelta(hours=9)})
-    assert budget.amended(later, StopAt(trials=1, deadline="07:00"), StopAt(trials=1), NOW).deadline is None
+    assert limits.amended(later, StopAt(trials=1, deadline="07:00"), StopAt(trials=1), NOW).deadline is None
 
 
 def test_the_baseline_alone_is_no_success_of_a_trial() -> None:
@@ -234,21 +235,3 @@ def test_the_compute_cap_is_a_quarter_above_the_slowest_baseline_and_a_second_at
     assert budget.cpu_cap(rules(), None) is None
     wall = rules().model_copy(update={"trial": rules().trial.model_copy(update={"clock": "wall"})})
     assert budget.cpu_cap(wall, slow) is None
-
-
-def test_an_agent_whose_calls_bring_nothing_ends_the_study_after_five() -> None:
-    started = night(-0.1).started
-    assert started is not None
-    told = {
-        "started": started.model_copy(update={"proposer": "command"}),
-        "refusals": [Refusal(proposal=9, reason="no_change", detail="logged out", axis="", edit="")],
-    }
-    four, five = (night(-0.1).model_copy(update={**told, "unread_in_a_row": count}) for count in (4, 5))
-    assert asked(four, Limits(trials=9)) is None
-    stop = asked(five, Limits(trials=9))
-    assert stop is not None
-    assert (stop.reason, stop.exit_code) == ("failed_calls", 3)
-    assert "logged out" in stop.sentence
-    assert asked(night(-0.1).model_copy(update={"unread_in_a_row": 9}), Limits(trials=9)) is None, (
-        "a list of edits may misfit as often as it likes"
-    )

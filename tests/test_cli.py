@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness import cli
-from harness.control.budget import Limits
+from harness.control.limits import Limits
 from harness.control.preconditions import check_deadline
 from harness.errors import RatchetError, UserFault
 from harness.execution.device import Lock, lock_folder

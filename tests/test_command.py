@@ -19,10 +19,11 @@ from harness.errors import InfrastructureFault, ProposalRefused, UserFault
 from harness.evaluation import guard
 from harness.execution.process import adopt_orphans, boot_id, descendants, kill_and_reap
 from harness.proposers.command import Command
-from harness.proposers.protocol import Briefing
+from harness.proposers.protocol import Briefing, Page
 from harness.rules import Rules
 from harness.sections import StopAt
 from harness.trial import Proposal
+from tests.meters import FreeMeter
 from tests.projects import ROOT, Seen, git, resume_study, run_study, set_rules, study_of
 
 pytestmark = pytest.mark.slow
@@ -51,7 +52,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         script.write_text(START + code)
         settings: dict[str, Any] = {
             "adapter": "plain", "folder": tmp_path / "agents", "wall_seconds": LONG, "silence_seconds": LONG, "output_cap_kb": 64,
-            "environment": {"AGENT_KEY": KEY}, "interrupted": lambda: "", "prompt": lambda briefing: f"Make proposal {briefing.number}.",
+            "environment": {"AGENT_KEY": KEY}, "interrupted": lambda: "", "meter": FreeMeter(),
         }  # fmt: skip
         return Command((sys.executable, str(script), *words), **{**settings, **changes})
 
@@ -60,8 +61,11 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         kill_and_reap(pid)
 
 
-def briefing(number: int = 12, **files: str) -> Briefing:
-    return Briefing(number=number, incumbent="a" * 40, files=files or {"train.py": TRAIN}, past=(), goal="val_bpb", direction="lower")
+def briefing(number: int = 12, words: str = "", **files: str) -> Briefing:
+    page = Page(stable=words or f"Make proposal {number}.", changing="")
+    return Briefing(
+        number=number, incumbent="a" * 40, files=files or {"train.py": TRAIN}, past=(), goal="val_bpb", direction="lower", page=page
+    )
 
 
 def refusal(command: Command) -> ProposalRefused:
@@ -243,8 +247,7 @@ for _ in range(5000): os.write(1, key.encode())
 print('title: my key is', key, json.dumps(key), urllib.parse.quote(key, safe=''), base64.b64encode(key.encode()).decode())
 pathlib.Path(sys.argv[1]).write_text('last ' + key)
 """
-    command = agent(EDIT + code, ("{output_file}", "--key", KEY), prompt=lambda _: f"the key is {KEY}")
-    proposal = command.propose(briefing())
+    proposal = agent(EDIT + code, ("{output_file}", "--key", KEY)).propose(briefing(words=f"the key is {KEY}"))
     stored = [proposal.model_dump_json(), *(path.read_text() for path in (tmp_path / "agents").rglob("*") if path.is_file())]
     for piece in (KEY, KEY.replace("/", "%2F").replace("+", "%2B"), KEY[-12:], "c2stdGVzdC01ZjFjMGE3Nzg4"):
         assert not any(piece in text for text in stored), piece
@@ -252,11 +255,12 @@ pathlib.Path(sys.argv[1]).write_text('last ' + key)
 
 def test_a_command_that_is_not_there_is_the_machines_fault_and_a_wrong_setting_the_users(agent: Make, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"folder": tmp_path, "wall_seconds": 1, "silence_seconds": 1, "output_cap_kb": 16, "environment": {}}
-    settings |= {"interrupted": lambda: "", "prompt": lambda _: "x" * 200_000}
+    settings |= {"interrupted": lambda: "", "meter": FreeMeter()}
     with pytest.raises(InfrastructureFault, match="no-such-agent"):
         Command(("no-such-agent",), "plain", **settings).propose(briefing())
+    settings["meter"] = FreeMeter()
     with pytest.raises(ProposalRefused, match="prompt_file"):
-        Command((sys.executable, "{prompt}"), "plain", **settings).propose(briefing())
+        Command((sys.executable, "{prompt}"), "plain", **settings).propose(briefing(words="x" * 200_000))
     with pytest.raises(UserFault, match="claude"):
         Command(("x",), "cluade", **settings)
     with pytest.raises(UserFault, match="no word"):
@@ -361,7 +365,7 @@ def test_an_agent_mended_while_nobody_ran_is_the_one_that_is_asked(project: Path
     good.write_text(START + "train.write_text(train.read_text().replace('VALUE = 1.2', 'VALUE = 1.1'))\nprint('title: mended')\n")
 
     def ask(script: Path, keys: str) -> str:
-        return f'[proposer]\ncommand = ["{sys.executable}", "{script}"]\nkeys = [{keys}]\nfailed_calls = 1\n[stop]\ntrials = 1'
+        return f'[proposer]\ncommand = ["{sys.executable}", "{script}"]\nkeys = [{keys}]\nfailed_calls = 1\nmeanwhile = "stop"\n[stop]\ntrials = 1'
 
     set_rules(project, ask(broken, '"PATH"'))
     assert run_study(project, proposer="command").reason == "failed_calls"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.artifacts.events import BarMoved, Event, Interrupted, Launched, Resumed, RulesChanged, Scored, Trained, Warned
 from harness.artifacts.study import Study
+from harness.execution.clock import utc
 from harness.trial import Bar, JobEnd, JobOutcome
 from harness.views.console import Console
 from tests import study_factory as make
@@ -79,6 +82,33 @@ def test_the_rest_of_the_events_worth_a_line() -> None:
         "resumed after 0 trials; 5 of 5 trials left",
         "stopped: All 0 trials are done. (exit code 0)",
     ]
+
+
+def test_a_models_absence_is_told_and_its_single_calls_are_not() -> None:
+    night = make.Night(proposer="anthropic")
+    away = ModelAway(
+        proposer="anthropic", reason="rate_limited", detail="come back\n later \x1b[31m", until=utc(make.START + timedelta(hours=5))
+    )
+    lines = said([
+        *opening(night), Asked(call=1, proposal=1, proposer="anthropic"), Answered(call=1, outcome="rate_limited"), away,
+        ModelBack(proposer="anthropic"), ModelAway(proposer="anthropic", reason="auth", detail="the key is refused"),
+    ])[6:]  # fmt: skip
+    assert [line[10:] for line in lines] == [
+        "the model is away until 02:30 local (anthropic, rate_limited: come back later)",
+        "the model is asked again (anthropic)",
+        "the model is away until a person has looked (anthropic, auth: the key is refused)",
+    ]
+
+
+def test_the_line_of_a_stand_ins_trial_and_of_a_replication_says_so() -> None:
+    night = make.Night()
+    events = [*opening(night), *night.candidate(effect=0.02), *night.candidate(failure=0)]
+    at = [n for n, event in enumerate(events) if event.kind == "begun"]
+    events[at[1]] = events[at[1]].model_copy(update={"stands_for": "anthropic"})
+    events[at[2]] = events[at[2]].model_copy(update={"replicates": 17})
+    lines = said(events)
+    assert lines[-2].endswith("1.0 GB  [search stands in]")
+    assert lines[-1].endswith("cannot be multiplied  [replicates 17]")
 
 
 def test_foreign_text_cannot_steer_the_terminal() -> None:

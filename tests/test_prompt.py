@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import events as ev
+from harness.artifacts import gains
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.proposers import evidence, fence, prompt, standing
-from harness.proposers.prompt import Prompt
+from harness.proposers.protocol import Page
 from harness.rules import Rules, parse
 from harness.trial import EvaluationFault, Status
 from harness.views import status
@@ -41,7 +42,7 @@ UNSEEN = re.compile(
 )
 
 
-def page(study: Study, folder: Path, rules: Rules = RULES, program: str = PROGRAM, train: str = TRAIN) -> Prompt:
+def page(study: Study, folder: Path, rules: Rules = RULES, program: str = PROGRAM, train: str = TRAIN) -> Page:
     return prompt.render(study, StudyDir(folder, "mar8"), program, {"train.py": train}, {"train.py": TRAIN}, rules)
 
 
@@ -235,7 +236,7 @@ def test_best_last_and_near_misses_are_there(tmp_path: Path) -> None:
 def test_the_gain_is_the_one_that_people_see(tmp_path: Path) -> None:
     for direction in ("lower", "higher"):
         study = study_factory.study(60, of=Night(direction=direction, metric="val_bpb" if direction == "lower" else "accuracy"))
-        seen, ours = status.gain(study), standing.gain(study)
+        seen, ours = status.gain(study), gains.gain(study)
         assert seen and ours and seen["reading"] > 0
         assert ours == (seen["reading"], seen["estimate"], seen["standard_error"])
         assert f"{seen['reading']:+.4f} by its reading" in page(study, tmp_path).changing

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.artifacts.calls import Calls
 from harness.artifacts.events import Event, RulesChanged, Stopped, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
@@ -97,8 +98,10 @@ def test_costs_refusals_warnings_and_the_end_are_there() -> None:
     assert "It stopped: Five crashes in a row. (reason crashes, exit code 3)" in text
     assert "`abababababab` now: edited during the study" in text
     assert "tokens trained on in settled trials: 2,703,360" in text and "model cost: none, the proposer is offline" in text
-    agent = make.study(1, of=make.Night(proposer="command")).model_copy(update={"calls": 3, "calls_of_unknown_cost": 1, "cost_usd": 0.42})
-    said = "model cost: 0.42 dollars by the agent's own account in 3 calls; 1 call did not say what they cost"
+    agent = make.study(1, of=make.Night(proposer="command")).model_copy(
+        update={"calls": Calls(made=3, unknown=1, cost_usd=0.42, retries=1)}
+    )
+    said = "proposer command; model cost: 0.42 dollars known, 1 call of unknown cost; 3 calls, 1 of them retries; 0 tokens"
     assert said in report.render(agent, FOLDER)
 
 

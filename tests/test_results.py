@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.artifacts import gains
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.trial import JobEnd, JobOutcome, Status
@@ -61,6 +62,17 @@ def test_the_row_of_a_keep_says_what_the_journal_says() -> None:
     assert found["trial"] == str(row.trial)
     assert found["budget_left"].startswith("trials=")
     assert found["folder"] == row.folder
+
+
+def test_the_counters_of_models_are_shown_when_they_are_limited_and_a_stand_in_says_for_whom() -> None:
+    row = make.study(3).rows[2]
+    assert row.budget_left is not None
+    head = results.header("val_bpb").split("\t")
+    left = row.budget_left.model_copy(update={"calls": 40, "tokens": 1_200_000, "dollars": 3.14, "retries": 0})
+    row = row.model_copy(update={"budget_left": left, "stands_for": "anthropic"})
+    found = dict(zip(head, results.row_line(row).split("\t"), strict=True))
+    assert found["budget_left"] == "trials=98 seconds=28700 crashes=5 calls=40 tokens=1200000 dollars=3.1400 retries=0"
+    assert found["proposer"] == "search for anthropic"
 
 
 def test_the_baseline_is_one_row_with_the_mean_of_its_readings() -> None:
@@ -260,7 +272,7 @@ def test_upstreams_own_analysis_runs_on_the_table() -> None:
     statuses = [row["status"].strip().upper() for row in frame]
     assert {"KEEP", "DISCARD"} < set(statuses) and values[0] is not None
     kept = [v for v, s in zip(values, statuses, strict=True) if s == "KEEP" and v is not None]
-    believed = [results.believed_value(row) for row in study.rows if row.status and row.status.value == "keep"]
+    believed = [gains.believed_value(row) for row in study.rows if row.status and row.status.value == "keep"]
     assert values[0] == pytest.approx(study.baseline and study.baseline.value, abs=1e-6)
     assert min(kept) == pytest.approx(min(v for v in believed if v is not None), abs=1e-6)
     assert all(coerced(row["memory_gb"]) != 0 for row in frame)

@@ -14,7 +14,7 @@ from harness.artifacts.events import Entry, RulesChanged, StudyStarted, Warned
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
-from harness.control.budget import Limits
+from harness.control.limits import Limits
 from harness.control.recorder import Recorder
 from harness.control.steering import Steering, stored_rules
 from harness.rules import load

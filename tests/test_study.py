@@ -10,6 +10,7 @@ import pytest
 from harness.artifacts import journal
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts import study as fold
+from harness.artifacts.call_events import Answered, Asked
 from harness.artifacts.events import BarMoved, Event, Interrupted, Proposed, Refused, Resumed, RulesChanged, Scored, Stopped, Warned
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
@@ -283,8 +284,15 @@ def test_a_fault_of_ours_does_not_end_a_row_of_interruptions_and_one_of_the_cand
 
 def test_what_calls_cost_is_added_up_and_unknown_is_not_zero() -> None:
     night = make.Night()
+    asked = [Asked(call=n, proposal=n, proposer="command", dollars=0.4, tokens=100) for n in (1, 2, 3)]
+    answered = [
+        Answered(call=n, outcome="ended", cost_usd=cost, tokens=tokens) for n, cost, tokens in ((1, 0.25, 7), (2, 0.5, None), (3, None, 9))
+    ]
     proposed = Proposed(proposal=1, stored_sha256="", title="", axis="", edit="", proposer="command", cost_usd=0.25)
-    refused = Refused(proposal=1, reason="duplicate", detail="")
-    unread = [Refused(proposal=n, reason="no_change", detail="", cost_usd=cost) for n, cost in ((2, 0.5), (3, None))]
-    study = make.fold([night.start(), *night.baseline(), proposed, refused, *unread])
-    assert (study.calls, study.cost_usd, study.calls_of_unknown_cost, study.unread_in_a_row, study.refused) == (3, 0.75, 1, 2, 3)
+    refused = Refused(proposal=1, reason="duplicate", detail="", proposer="command")
+    unread = [Refused(proposal=n, reason="no_change", detail="", proposer="command", unread=True) for n in (2, 3)]
+    calls = [event for pair in zip(asked, answered, strict=True) for event in pair]
+    study = make.fold([night.start(), *night.baseline(), *calls[:2], proposed, refused, *calls[2:4], unread[0], *calls[4:], unread[1]])
+    assert (study.calls.made, study.calls.cost_usd, study.calls.unknown, study.unread_in_a_row, study.refused) == (3, 0.75, 1, 2, 3)
+    assert (study.calls.tokens, study.calls.proposals) == (7 + 100 + 9, {"command": 3})
+    assert study.calls.charged_usd == pytest.approx(0.25 + 0.5 + 0.4)

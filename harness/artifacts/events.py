@@ -1,6 +1,6 @@
 """What the journal can say, one frozen record a kind. The order in a trial's life:
 
-proposed → (refused | begun → committed → launched → trained → scored → … → decided → settled)
+(asked → answered) … → proposed → (refused | begun → committed → launched → trained → scored → … → decided → settled)
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Union
 
 from pydantic import Field, TypeAdapter
 
+from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.trial import (
     Bar,
     BudgetLeft,
@@ -40,6 +41,7 @@ class StudyStarted(VersionedRecord):
     prepare_sha256: str
     proposer: str
     proposer_options: dict[str, str]
+    proposer_by_rules: bool = False
     limits: dict[str, str | int | float | None]
     environment: Environment
     data: DataFacts
@@ -71,7 +73,7 @@ class Warned(Record):
 
 
 class Proposed(Record):
-    """A proposal arrived and its text is stored."""
+    """A proposal arrived and its text is stored. `stands_for` names the proposer that was away."""
 
     kind: Literal["proposed"] = "proposed"
     proposal: int
@@ -82,10 +84,11 @@ class Proposed(Record):
     proposer: str
     model: str | None = None
     cost_usd: float | None = None
+    stands_for: str = ""
 
 
 class Refused(Record):
-    """The guard did not admit the proposal: no trial, no device time."""
+    """No trial, no device time: the guard did not admit the proposal, or (`unread`) the call of a model brought none."""
 
     kind: Literal["refused"] = "refused"
     proposal: int
@@ -93,6 +96,8 @@ class Refused(Record):
     detail: str
     earlier: int | None = None
     cost_usd: float | None = None
+    proposer: str = ""
+    unread: bool = False
 
 
 class Begun(Record):
@@ -108,6 +113,8 @@ class Begun(Record):
     edit: str
     proposer: str
     folder: str
+    stands_for: str = ""
+    replicates: int | None = None
 
 
 class Committed(Record):
@@ -199,7 +206,7 @@ class Stopped(Record):
 
 Event = Annotated[
     Union[  # noqa: UP007
-        StudyStarted, Resumed, RulesChanged, Warned, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Interrupted,
+        StudyStarted, Resumed, RulesChanged, Warned, Asked, Answered, ModelAway, ModelBack, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Interrupted,
         Decided, Settled, BarMoved, Stopped,
     ],
     Field(discriminator="kind"),

@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.artifacts import events as ev
 from harness.artifacts import journal
+from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
+from harness.artifacts.calls import Calls
 from harness.artifacts.journal import Position
 from harness.artifacts.trial_row import Refusal, TrialRow
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, Bar, JobEnd, Noise, Reading, Status, Stop
+from harness.trial import FAILED, MEASURED, OFFLINE, Bar, JobEnd, Noise, Reading, Status, Stop
 
 REMEMBERED = 400
 
@@ -45,9 +47,7 @@ class Study(BaseModel):
     refused: int = 0
     refused_in_a_row: int = 0
     unread_in_a_row: int = 0
-    cost_usd: float = 0.0
-    calls: int = 0
-    calls_of_unknown_cost: int = 0
+    calls: Calls = Field(default_factory=Calls)
     crashes_in_a_row: int = 0
     interruptions_in_a_row: int = 0
     train_seconds: float = 0.0
@@ -92,11 +92,13 @@ def _resumed(study: Study, event: ev.Resumed) -> None:
     if study.stop is not None:  # a person saw why; after a mere death of the harness the rows go on counting
         study.interruptions_in_a_row = study.crashes_in_a_row = study.refused_in_a_row = study.unread_in_a_row = 0
     study.limits, study.stop = dict(event.limits), None
+    study.calls.reopen()
 
 
 def _rules(study: Study, event: ev.RulesChanged) -> None:
     study.rules_digest = event.digest
     study.limits = dict(event.limits) if event.limits is not None else study.limits
+    study.calls.reopen()
 
 
 def _warned(study: Study, event: ev.Warned) -> None:
@@ -104,36 +106,27 @@ def _warned(study: Study, event: ev.Warned) -> None:
 
 
 def _proposed(study: Study, event: ev.Proposed) -> None:
-    study.pending, study.proposals, study.unread_in_a_row = event, event.proposal, 0
-    _count_call(study, event.cost_usd)
+    study.pending, study.proposals = event, event.proposal
+    study.unread_in_a_row = 0 if event.proposer not in OFFLINE else study.unread_in_a_row
+    study.calls.brought(event.proposer)
 
 
 def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
-    if pending is None:  # the proposer's call itself brought nothing that could be read
-        study.unread_in_a_row += 1
-        _count_call(study, event.cost_usd)
-    said = Refusal(
-        proposal=event.proposal,
-        reason=event.reason,
-        detail=event.detail[:200],
-        axis=pending.axis if pending else "",
-        edit=pending.edit if pending else "",
-    )
+    study.unread_in_a_row += int(event.unread)
+    if event.unread:
+        study.calls.counted(event.proposer)
+    axis, edit = (pending.axis, pending.edit) if pending else ("", "")
+    said = Refusal(proposal=event.proposal, reason=event.reason, detail=event.detail[:200], axis=axis, edit=edit)
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
 
 
-def _count_call(study: Study, cost_usd: float | None) -> None:
-    study.calls += 1
-    study.calls_of_unknown_cost += int(cost_usd is None)
-    study.cost_usd += cost_usd or 0.0
-
-
 def _begun(study: Study, event: ev.Begun) -> None:
     study.pending = None
     study.refused_in_a_row = 0
+    study.calls.stand_ins += int(bool(event.stands_for))
     facts = {name: getattr(event, name) for name in ev.Begun.model_fields if name != "kind"}
     study.current = TrialRow(**facts)
 
@@ -233,6 +226,10 @@ def _stopped(study: Study, event: ev.Stopped) -> None:
 
 
 _HANDLERS: dict[type, Any] = {
+    Asked: lambda study, event: study.calls.asked(event),
+    Answered: lambda study, event: study.calls.answered(event),
+    ModelAway: lambda study, event: study.calls.left(event),
+    ModelBack: lambda study, event: study.calls.back(event.proposer),
     ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Proposed: _proposed, ev.Refused: _refused,
     ev.Begun: _begun, ev.Committed: _committed, ev.Launched: _launched, ev.Trained: _trained, ev.Scored: _scored, ev.Interrupted: _interrupted,
     ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,

@@ -184,6 +184,12 @@ class StudyDir:
         """What an agent was told and what it said, one folder a proposal."""
         return self.path / "agents"
 
+    def bill(self, record: str) -> Path | None:
+        """Where the reply to a request is stored, by the request's name in the journal; `None` for a name that leaves the folder of calls."""
+        path = (self.path / record).resolve()
+        stem = path.name.removesuffix(".request.json")
+        return path.with_name(f"{stem}.reply.json") if path.is_relative_to(self.agents.resolve()) and stem != path.name else None
+
     def proposal(self, number: int) -> Path:
         """A proposal as it arrived."""
         return self.path / "proposals" / f"{number:06d}.json"

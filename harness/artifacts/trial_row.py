@@ -17,6 +17,8 @@ class TrialRow(Record):
     edit: str
     proposer: str
     folder: str
+    stands_for: str = ""
+    replicates: int | None = None
     commit: str | None = None
     tree: str | None = None
     ref: str | None = None

@@ -1,59 +1,22 @@
 """What is left, and when to stop. Pure: values in, values out. Every reason to stop is here, with its sentence and its exit code.
 
-Exit codes: 0 ended as planned, 3 too many crashes or refusals in a row, 4 no baseline or no measured trial, 75 infrastructure,
+Exit codes: 0 ended as planned, 3 too many crashes or refusals in a row (or nobody left to propose, turns.py), 4 no baseline or no measured trial, 75 infrastructure,
 130 and 143 for the signals INT and TERM. Codes of exceptions are in `harness/errors.py`.
 """
 
 from __future__ import annotations
 
-import math
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.errors import UserFault
+from harness.control import money
+from harness.control.limits import Limits
 from harness.rules import Rules
-from harness.sections import StopAt
-from harness.trial import MEASURED, BudgetLeft, Record, Status, Stop
+from harness.trial import MEASURED, BudgetLeft, Status, Stop
 
 CPU_TOLERANCE = 1.0
 DONE, RULE, NO_RESULT, INFRASTRUCTURE = 0, 3, 4, 75
-
-
-class Limits(Record):
-    """How much, from `program.md` or from flags. `deadline` is an absolute local time, fixed when the study started."""
-
-    trials: int | None = None
-    hours: float | None = None
-    deadline: datetime | None = None
-
-
-def checked(amounts: dict[str, Any]) -> dict[str, Any]:
-    """Amounts from flags, when the deadline is a time of day and the hours are a number; else a `UserFault`."""
-    deadline, hours = amounts.get("deadline"), amounts.get("hours")
-    try:
-        StopAt(deadline=deadline)
-    except ValueError:
-        raise UserFault(f"--deadline {deadline!r}: write it as HH:MM, from 00:00 to 23:59") from None
-    if hours is not None and not math.isfinite(hours):
-        raise UserFault(f"--hours {hours}: write a number such as 8 or 0.5")
-    return amounts
-
-
-def limits(rules: Rules, now: datetime, trials: int | None, hours: float | None, deadline: str | None) -> Limits:
-    """Flags before rules; a deadline `HH:MM` is the next time the clock shows it."""
-    text = deadline or rules.stop.deadline
-    return Limits(trials=trials or rules.stop.trials, hours=hours or rules.stop.hours, deadline=_next(text, now) if text else None)
-
-
-def amended(allowed: Limits, before: StopAt, after: StopAt, now: datetime) -> Limits:
-    """The limits after an edit of `[stop]`: what was edited is the person's latest word, flags of the start included; the rest stays."""
-    return Limits(
-        trials=allowed.trials if after.trials == before.trials else after.trials,
-        hours=allowed.hours if after.hours == before.hours else after.hours,
-        deadline=allowed.deadline if after.deadline == before.deadline else _next(after.deadline, now) if after.deadline else None,
-    )
 
 
 def left(study: Study, allowed: Limits, rules: Rules, now: datetime) -> BudgetLeft:
@@ -65,6 +28,7 @@ def left(study: Study, allowed: Limits, rules: Rules, now: datetime) -> BudgetLe
         trials=max(0, allowed.trials - study.trials) if allowed.trials else None,
         seconds=round(max(0.0, min(seconds)), 1) if seconds else None,
         crashes=max(0, rules.escalation.consecutive_crashes - study.crashes_in_a_row),
+        **money.left(study.calls, allowed),
     )
 
 
@@ -96,14 +60,12 @@ def stop(study: Study, allowed: Limits, rules: Rules, now: datetime) -> Stop | N
         return _stop(
             "refused_proposals", RULE, f"{study.refused_in_a_row} proposals in a row were refused, the limit of [escalation] in program.md"
         )
-    if study.started and study.started.proposer == "command" and study.unread_in_a_row >= rules.proposer.failed_calls:
-        return _stop(
-            "failed_calls", RULE, f"{study.unread_in_a_row} calls of the agent in a row brought no edit; the last: {_last_refusal(study)}"
-        )
     if target := _target_met(study, rules):
         return _stop("target", DONE, target)
+    if rules.stop.plateau is not None and study.incumbent and study.row_count - 1 - study.incumbent.trial >= rules.stop.plateau:
+        return planned(study, "plateau", f"nothing was kept in {rules.stop.plateau} trials in a row, the plateau of [stop] in program.md")
     if allowed.trials is not None and study.trials >= allowed.trials:
-        return _planned(study, "trials", f"all {allowed.trials} trials are done")
+        return planned(study, "trials", f"all {allowed.trials} trials are done")
     return _out_of_time(study, allowed, left(study, allowed, rules, now).seconds, now)
 
 
@@ -112,8 +74,8 @@ def _out_of_time(study: Study, allowed: Limits, seconds: float | None, now: date
         return None
     which = "deadline" if allowed.deadline and (allowed.deadline - now).total_seconds() <= seconds + 1 else "hours"
     if seconds == 0.0:
-        return _planned(study, which, "the time is used up")
-    return _planned(study, which, f"{seconds:.0f} s are left and a trial takes about {expected_seconds(study):.0f} s")
+        return planned(study, which, "the time is used up")
+    return planned(study, which, f"{seconds:.0f} s are left and a trial takes about {expected_seconds(study):.0f} s")
 
 
 def machine(study: Study, rules: Rules) -> Stop | None:
@@ -138,10 +100,10 @@ def no_baseline(study: Study) -> Stop:
 
 def exhausted(study: Study) -> Stop:
     """The proposer has no more ideas."""
-    return _planned(study, "proposals", "the proposer has no further proposal")
+    return planned(study, "proposals", "the proposer has no further proposal")
 
 
-def _planned(study: Study, reason: str, sentence: str) -> Stop:
+def planned(study: Study, reason: str, sentence: str) -> Stop:
     """A planned end is a success only if something was measured."""
     if study.baseline is None:
         return _stop(reason, NO_RESULT, f"{sentence}, but the baseline was not measured yet")
@@ -149,10 +111,6 @@ def _planned(study: Study, reason: str, sentence: str) -> Stop:
     if study.trials and measured <= 1:
         return _stop(reason, NO_RESULT, f"{sentence}, but no trial after the baseline could be measured")
     return _stop(reason, DONE, sentence)
-
-
-def _last_refusal(study: Study) -> str:
-    return study.refusals[-1].detail if study.refusals else "unknown"
 
 
 def _target_met(study: Study, rules: Rules) -> str | None:
@@ -165,13 +123,3 @@ def _target_met(study: Study, rules: Rules) -> str | None:
 
 def _stop(reason: str, code: int, sentence: str) -> Stop:
     return Stop(reason=reason, sentence=sentence, exit_code=code)
-
-
-def _next(text: str, now: datetime) -> datetime:
-    hour, minute = (int(part) for part in text.split(":"))
-    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    if then <= now:
-        then += timedelta(days=1)
-    local = then.replace(tzinfo=None).astimezone()
-    same_zone = now.utcoffset() == now.astimezone().utcoffset()
-    return local if same_zone and now.tzinfo else then

@@ -8,43 +8,69 @@ from collections.abc import Callable
 from pydantic_core import PydanticSerializationError
 
 from harness.artifacts import durable
+from harness.artifacts.call_events import ModelBack
 from harness.artifacts.events import Begun, Proposed, Refused, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import slug
+from harness.control import turns
+from harness.control.admission import Admission
+from harness.control.meter import NightMeter
 from harness.control.recorder import Recorder
-from harness.errors import ProposalRefused, UserFault
-from harness.evaluation import guard
+from harness.control.staff import Staff
+from harness.control.steering import Steering
+from harness.control.turns import Turn
+from harness.errors import ModelUnavailable, ProposalRefused
+from harness.execution.clock import Clock
 from harness.graph.ratchet import Ratchet
-from harness.proposers import briefing, prompt
+from harness.proposers import briefing, prompt, registry
 from harness.proposers.protocol import Briefing, Proposer
+from harness.proposers.registry import Setting
 from harness.rules import Rules
-from harness.sections import Section
-from harness.trial import FAILED, Change, Proposal, Status
+from harness.trial import Change, Proposal
 
 INTERRUPTED = "interrupted"
+PAUSE_SECONDS = 0.5
 
 
 class Desk:
-    """One proposer's proposals. `exhausted` is set when it has no more."""
+    """The proposals of one study. `exhausted` is set when its only proposer has no more."""
 
-    def __init__(self, recorder: Recorder, ratchet: Ratchet, proposer: Proposer, law: Section, remake: Callable[[Rules], Proposer]) -> None:
-        self._recorder, self._ratchet, self._proposer = recorder, ratchet, proposer
-        self._law, self._remake = law, remake
+    def __init__(
+        self, recorder: Recorder, ratchet: Ratchet, steering: Steering, admission: Admission, clock: Clock, interrupted: Callable[[], str]
+    ) -> None:
+        self._recorder, self._ratchet, self._steering, self._admission = recorder, ratchet, steering, admission
+        self._clock, self._interrupted = clock, interrupted
+        self._meter = NightMeter(recorder, lambda: steering.limits, lambda: steering.rules, clock)
+        self._staff = Staff(self._make, lambda message: recorder.emit(Warned(code="proposer", message=message)))
         self.exhausted = False
 
     @property
     def _study(self) -> Study:
         return self._recorder.study
 
+    def turn(self, rules: Rules) -> Turn | None:
+        """Whose turn it is."""
+        started = self._study.started
+        assert started is not None, "a study that proposes has started"
+        return turns.turn(self._study, rules, turns.shares(started, rules))
+
+    def replicating(self, rules: Rules) -> bool:
+        """Whether the model is away and program.md wants replications meanwhile."""
+        turn = self.turn(rules)
+        return rules.proposer.meanwhile == "replicate" and turn is not None and bool(turn.stands_for)
+
     def admit(self, rules: Rules, tip: str) -> bool:
         """Take one proposal on the commit `tip`; `True` when it became a trial."""
-        proposal = self.load(self._study.pending.proposal) if self._study.pending else self._ask(rules, tip)
+        pending = self._study.pending
+        proposal = self.load(pending.proposal) if pending else self._ask(rules, tip)
         if proposal is None:
             return False
         try:
-            change = guard.check(proposal, rules, self._texts(proposal.parent, rules), self._known())
+            change = self._admission.check(proposal, rules)
         except ProposalRefused as refusal:
-            self._recorder.emit(Refused(proposal=proposal.id, reason=refusal.reason, detail=str(refusal)[:500], earlier=refusal.earlier))
+            self._recorder.emit(Refused(
+                proposal=proposal.id, reason=refusal.reason, detail=str(refusal)[:500], earlier=refusal.earlier, proposer=proposal.proposer
+            ))  # fmt: skip
             return False
         self._begin(proposal, change)
         return True
@@ -53,35 +79,41 @@ class Desk:
         """A stored proposal."""
         return Proposal.model_validate_json(self._recorder.folder.proposal(number).read_bytes())
 
+    def _make(self, name: str, rules: Rules) -> Proposer:
+        started = self._study.started
+        assert started is not None, "a study that proposes has started"
+        return registry.make(name, started.proposer_options, Setting(
+            rules=rules, folder=self._recorder.folder, interrupted=self._interrupted, meter=self._meter, study=lambda: self._study,
+            check=lambda proposal: self._admission.check(proposal, rules), clock=self._clock,
+        ))  # fmt: skip
+
     def _begin(self, proposal: Proposal, change: Change) -> None:
         trial = self._study.row_count
+        stands_for = self._study.pending.stands_for if self._study.pending else ""
         self._recorder.emit(Begun(
             trial=trial, proposal=proposal.id, parent=proposal.parent, change=change, title=proposal.title[:300], axis=proposal.axis[:80],
-            edit=proposal.edit[:300], proposer=proposal.proposer, folder=f"{trial:04d}-{slug(proposal.title)}",
+            edit=proposal.edit[:300], proposer=proposal.proposer, folder=f"{trial:04d}-{slug(proposal.title)}", stands_for=stands_for,
+            replicates=proposal.replicates,
         ))  # fmt: skip
 
     def _ask(self, rules: Rules, tip: str) -> Proposal | None:
-        """Ask the proposer, unless a crash left its answer stored but not yet in the journal."""
-        if rules.proposer != self._law:
-            self._renew(rules)
+        """Ask whose turn it is, unless a crash left an answer stored but not yet in the journal."""
+        for name in turns.due_back(self._study.calls, self._clock.now()):
+            self._recorder.emit(ModelBack(proposer=name))
+        turn = self.turn(rules)
+        if turn is None:
+            self._clock.sleep(PAUSE_SECONDS)
+            return None
         number = self._study.proposals + 1
         path = self._recorder.folder.proposal(number)
-        if path.exists():
-            proposal: Proposal | None = self.load(number)
-        else:
-            try:
-                proposal = self._proposer.propose(self._briefing(rules, number, tip))
-            except ProposalRefused as refusal:
-                if refusal.reason != INTERRUPTED:
-                    self._refuse_unread(number, refusal)
-                return None
+        proposal = self.load(number) if path.exists() else self._call(turn, rules, number, tip)
         if proposal is None:
-            self.exhausted = True
             return None
         try:
             data = proposal.model_dump_json().encode()
         except PydanticSerializationError:
-            self._refuse_unread(number, ProposalRefused("characters", "the proposal has text that is no Unicode; send plain UTF-8"))
+            unread = ProposalRefused("characters", "the proposal has text that is no Unicode; send plain UTF-8")
+            self._refuse_unread(turn, number, unread, reads=True)
             return None
         path.parent.mkdir(exist_ok=True)
         durable.replace(path, data)
@@ -89,38 +121,56 @@ class Desk:
         self._recorder.emit(Proposed(
             proposal=number, stored_sha256=hashlib.sha256(data).hexdigest(), title=proposal.title[:300], axis=proposal.axis[:80], edit=proposal.edit[:300],
             proposer=proposal.proposer, model=proposal.model, cost_usd=proposal.cost_usd,
+            stands_for=turn.stands_for if turn.name == proposal.proposer else "",
         ))  # fmt: skip
         return proposal
 
-    def _renew(self, rules: Rules) -> None:
-        """An edit of [proposer] takes effect with the next call; one that cannot leaves the proposer as it is, and is said."""
-        self._law = rules.proposer
+    def _call(self, turn: Turn, rules: Rules, number: int, tip: str) -> Proposal | None:
+        reads = False
         try:
-            self._proposer = self._remake(rules)
-        except UserFault as fault:
-            self._recorder.emit(Warned(code="proposer", message=f"{fault}; the agent is run as before"))
+            proposer = self._staff.get(turn.name, rules)
+            reads = proposer.reads
+            proposal = proposer.propose(self._briefing(proposer, rules, number, tip))
+        except ProposalRefused as refusal:
+            if refusal.reason != INTERRUPTED:
+                self._refuse_unread(turn, number, refusal, reads)
+                self._give_a_rest(turn, rules)
+            return None
+        except ModelUnavailable as fault:
+            now = self._clock.now()
+            until = fault.until or (turns.backoff(self._study.calls, turn.name, now) if fault.backoff else None)
+            self._recorder.emit(turns.absence(turn.name, fault.reason, str(fault)[:500], until, stated=fault.until is not None))
+            return None
+        if proposal is None and turn.stands_for:
+            self._clock.sleep(PAUSE_SECONDS)
+        self.exhausted = proposal is None and not turn.stands_for
+        return proposal
 
-    def _briefing(self, rules: Rules, number: int, tip: str) -> Briefing:
+    def _give_a_rest(self, turn: Turn, rules: Rules) -> None:
+        """Calls in a row that brought nothing: the model is away for a while."""
+        count = self._study.unread_in_a_row
+        if count < rules.proposer.failed_calls:
+            return
+        said = f"{count} calls of {turn.name} in a row brought no edit; the last: {self._study.refusals[-1].detail}"
+        until = turns.backoff(self._study.calls, turn.name, self._clock.now())
+        self._recorder.emit(turns.absence(turn.name, "failed_calls", said[:500], until))
+
+    def _briefing(self, proposer: Proposer, rules: Rules, number: int, tip: str) -> Briefing:
         study, started, files = self._study, self._study.started, self._texts(tip, rules)
         assert started is not None, "a study that proposes has started"
         told = briefing.build(study, number, tip, files, f"{rules.metric.name}, {rules.metric.direction} is better")
-        if not self._proposer.reads:
+        if not proposer.reads:
             return told
         program = self._recorder.folder.program.read_bytes().decode("utf-8-sig")
-        words = prompt.render(study, self._recorder.folder, program, files, self._texts(started.baseline_commit, rules), rules)
-        return told.model_copy(update={"prompt": words.text()})
+        page = prompt.render(study, self._recorder.folder, program, files, self._texts(started.baseline_commit, rules), rules)
+        return told.model_copy(update={"page": page})
 
-    def _refuse_unread(self, number: int, refusal: ProposalRefused) -> None:
+    def _refuse_unread(self, turn: Turn, number: int, refusal: ProposalRefused, reads: bool) -> None:
         """The proposer itself could not make an edit of its idea."""
-        self._recorder.emit(Refused(proposal=number, reason=refusal.reason, detail=str(refusal)[:500], cost_usd=refusal.cost_usd))
+        self._recorder.emit(Refused(
+            proposal=number, reason=refusal.reason, detail=str(refusal)[:500], earlier=refusal.earlier, cost_usd=refusal.cost_usd,
+            proposer=turn.name, unread=reads,
+        ))  # fmt: skip
 
     def _texts(self, commit: str, rules: Rules) -> dict[str, str]:
         return {name: self._ratchet.text_at(commit, name) for name in rules.scope.editable}
-
-    def _known(self) -> dict[str, int]:
-        """What may not come again: the programs that were measured, and the very bytes of those that failed (a repair may look much like them).
-
-        What the machine interrupted may.
-        """
-        ran = [row for row in self._study.rows if row.status is not Status.INTERRUPTED]
-        return {row.change.file_sha256 if row.status in FAILED else row.change.ast_sha256: row.trial for row in ran}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Interrupted, Settled, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.control import budget, wording
+from harness.control import budget, turns, wording
 from harness.control.desk import Desk
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
@@ -55,7 +55,12 @@ class Night:
             return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
         if self.desk.exhausted:
             return budget.exhausted(self.study)
-        return budget.stop(self.study, self.steering.limits, self.steering.rules, self.clock.now())
+        rules, limits, now = self.steering.rules, self.steering.limits, self.clock.now()
+        if stop := budget.stop(self.study, limits, rules, now):
+            return stop
+        assert self.study.started is not None, "a night begins with study_started"
+        seconds = budget.left(self.study, limits, rules, now).seconds
+        return turns.stop(self.study, rules, turns.shares(self.study.started, rules), seconds, now)
 
     def baseline(self) -> bool:
         """Trial 0: HEAD's files, measured with seeds 0, 1, 2 (two readings on a known GPU)."""
@@ -109,7 +114,7 @@ class Night:
         if row.verdict is not None or self._given_up(row):
             return row.readings or (_never_ran(row),)
         files = self._texts(self._commit())
-        for replicate in range(self._baseline_readings() if row.trial == 0 else 1):
+        for replicate in self._replicates(row):
             done = next((r for r in self._current().readings if r.replicate == replicate), None)
             reading = done if done and (done.measurement or done.fault) else self.bench.take(
                 self._current(), replicate, files, self.steering.rules, self._cpu_cap()
@@ -137,7 +142,9 @@ class Night:
         else:
             assert self.study.bar is not None, "candidates come after the baseline"
             verdict = judge.judge(rules, self.study.bar, readings[0], sigma, row.change)
-        self._flag_printed(row, readings)
+        for reading in readings:
+            if said := wording.printed_otherwise(rules.metric.name, rules.result.printed_tolerance, reading):
+                self.recorder.emit(Warned(code="printed", message=said))
         left = budget.left(self.study, self.steering.limits, rules, self.clock.now())
         after = left if left.trials is None or row.trial == 0 else left.model_copy(update={"trials": max(0, left.trials - 1)})
         self.recorder.emit(Decided(
@@ -167,7 +174,9 @@ class Night:
         if incumbent is None or bar is None or self.study.pending is not None:
             return False
         group = self.study.rereadings.get(incumbent.trial, [])
-        if not judge.remeasure_due(self.steering.rules, bar, len(group) + self.study.rereadings_failed):
+        taken = len(group) + self.study.rereadings_failed
+        rules, replicating = self.steering.rules, self.desk.replicating(self.steering.rules)
+        if not (judge.remeasure_due(rules, bar, taken) or (replicating and judge.rereading_tells(rules, bar, taken))):
             return False
         files = self._texts(incumbent.commit or "")
         number = max(1, len(group)) + self.study.rereadings_failed
@@ -179,6 +188,12 @@ class Night:
         new = judge.after_remeasuring(unselected) if value is not None else bar.model_copy(update={"since": 0})
         self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new, value=value))
         return True
+
+    def _replicates(self, row: TrialRow) -> Sequence[int]:
+        """The numbers of its readings: the baseline has several, a declared replication has the one after its original's."""
+        if row.trial == 0:
+            return range(self._baseline_readings())
+        return (0,) if row.replicates is None else (1,)
 
     def _ours(self, reading: Reading) -> bool:
         """Whether the reading failed by a fault that is not the candidate's; then it counts as interrupted and is taken again."""
@@ -225,15 +240,6 @@ class Night:
 
     def _cpu_cap(self) -> float | None:
         return budget.cpu_cap(self.steering.rules, self.study.baseline)
-
-    def _flag_printed(self, row: TrialRow, readings: Sequence[Reading]) -> None:
-        for reading in readings:
-            printed, value = reading.outcome.printed_metric, reading.value
-            if printed is not None and (value is None or abs(printed - value) > self.steering.rules.result.printed_tolerance):
-                self.recorder.emit(Warned(
-                    code="printed", message=f"trial {row.trial} printed {self.steering.rules.metric.name} {printed:g} but was measured at "
-                    f"{'nothing' if value is None else format(value, '.6g')}; only the measurement counts",
-                ))  # fmt: skip
 
 
 def _never_ran(row: TrialRow) -> Reading:

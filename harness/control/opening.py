@@ -17,8 +17,8 @@ from harness.artifacts.journal import Journal, Position
 from harness.artifacts.provenance import FixedFiles
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
-from harness.control import budget, recovery
-from harness.control.budget import Limits
+from harness.control import limits, recovery
+from harness.control.admission import Admission
 from harness.control.desk import Desk
 from harness.control.loop import run_study
 from harness.control.night import Night
@@ -37,24 +37,25 @@ from harness.execution.workplace import needed_files, resolve_command
 from harness.graph import plumbing
 from harness.graph.ratchet import Ratchet
 from harness.proposers import registry
-from harness.proposers.protocol import Proposer
-from harness.proposers.registry import Setting
-from harness.rules import Rules, load
+from harness.rules import load
 from harness.trial import Stop
+
+AMOUNTS = ("trials", "hours", "deadline", "dollars")
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the command line says: where and how much, never what counts as better."""
+    """What the command line says: where and how much, never what counts as better. Without a `proposer` it is program.md's."""
 
     project: Path
     tag: str
     program: Path
-    proposer: str = "search"
+    proposer: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     trials: int | None = None
     hours: float | None = None
     deadline: str | None = None
+    dollars: float | None = None
     commit: bool = False
 
 
@@ -74,8 +75,11 @@ def start(wishes: Wishes, company: Company) -> Stop:
     check_tag(wishes.tag)
     must_be_new(folder)
     rules = load(wishes.program)
-    registry.check_options(wishes.proposer, dict(wishes.options))
-    proposer = registry.make(wishes.proposer, dict(wishes.options), Setting(rules, folder, company.interrupts.reason))
+    proposer = registry.named(rules, wishes.proposer)
+    amounts = {name: getattr(wishes, name) for name in AMOUNTS}
+    allowed = limits.at_start(rules, company.clock.now(), amounts)
+    registry.check(proposer, wishes.options, rules, allowed.given())
+    warnings = registry.preflight(proposer, rules)
     resolve_command(rules)
     device = devices.find(rules.run.device)
     ratchet = Ratchet(folder.project, wishes.tag, folder.index)
@@ -91,23 +95,26 @@ def start(wishes: Wishes, company: Company) -> Stop:
         head = ratchet.baseline(needed)
         durable.replace(folder.prepare, ratchet.text_at(head, "prepare.py").encode())
         durable.replace(folder.program, wishes.program.read_bytes())
-        options = registry.keep(proposer, dict(wishes.options), folder.edits)
+        options = registry.keep(proposer, wishes.options, folder.edits)
         ratchet.open_branch(head)
-        allowed = budget.limits(rules, company.clock.now(), wishes.trials, wishes.hours, wishes.deadline)
+        allowed = limits.at_start(rules, company.clock.now(), amounts)
         event = StudyStarted(
             tag=wishes.tag, program=str(wishes.program.resolve()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
-            baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=wishes.proposer,
-            proposer_options=options, limits=allowed.model_dump(mode="json"), data=data,
+            baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
+            proposer_options=options, proposer_by_rules=wishes.proposer is None, limits=allowed.model_dump(mode="json"), data=data,
             environment=provenance.environment(device.name, plumbing.version()),
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
-            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), proposer, device, company)
+            for warning in warnings:
+                recorder.emit(Warned(code="proposer", message=warning))
+            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company)
 
 
 def resume(
-    project: Path, tag: str, company: Company, trials: int | None = None, hours: float | None = None, deadline: str | None = None
-) -> Stop:
+    project: Path, tag: str, company: Company, trials: int | None = None, hours: float | None = None, deadline: str | None = None,
+    dollars: float | None = None,
+) -> Stop:  # fmt: skip
     """Go on where the journal ends, whatever ended it."""
     check_tag(tag)
     folder = StudyDir(project.resolve(), tag)
@@ -127,15 +134,17 @@ def resume(
             steering = Steering(Path(study.started.program), recorder, rules)
             if study.current is None:  # an open trial is finished under the rules it began with
                 rules = steering.reread(now)
-            setting = Setting(steering.rules, folder, company.interrupts.reason)
-            proposer = registry.make(study.started.proposer, study.started.proposer_options, setting)
+            name = registry.named(steering.rules) if study.started.proposer_by_rules else study.started.proposer
             old = steering.limits  # an edit made meanwhile comes first: a flag is the person's latest word
             check_deadline(old, now, deadline)
-            new = budget.limits(rules, now, trials, hours, deadline)
-            allowed = Limits(trials=trials or old.trials, hours=hours or old.hours, deadline=new.deadline if deadline else old.deadline)
-            steering.flags = {"trials": trials, "hours": hours, "deadline": new.deadline if deadline else None}
+            flags = {"trials": trials, "hours": hours, "deadline": deadline, "dollars": dollars}
+            new = limits.at_start(rules, now, flags)
+            steering.flags = {name: getattr(new, name) if said is not None else None for name, said in flags.items()}
+            allowed = old.model_copy(update={name: value for name, value in steering.flags.items() if value is not None})
+            registry.check(name, study.started.proposer_options, steering.rules, allowed.given())
+            registry.preflight(name, steering.rules)
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
-            return _run(recorder, ratchet, steering, proposer, device, company)
+            return _run(recorder, ratchet, steering, device, company)
 
 
 @contextmanager
@@ -153,7 +162,7 @@ def _all_or_nothing(folder: StudyDir, ratchet: Ratchet) -> Iterator[None]:
         raise
 
 
-def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, proposer: Proposer, device: Device, company: Company) -> Stop:
+def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company) -> Stop:
     """The loop with its real ports; how it ended is the journal's last word, also when the machine or a moved branch ended it."""
     started, folder, interrupted = recorder.study.started, recorder.folder, company.interrupts.reason
     assert started is not None, "a night begins with study_started"
@@ -163,10 +172,7 @@ def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, proposer: Pro
         Evaluator(started.data, device, company.clock, interrupted), interrupted, company.on_point,
     )  # fmt: skip
 
-    def remake(rules: Rules) -> Proposer:
-        return registry.make(started.proposer, started.proposer_options, Setting(rules, folder, interrupted))
-
-    desk = Desk(recorder, ratchet, proposer, steering.rules.proposer, remake)
+    desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), company.clock, interrupted)
     night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)
     with durable.disk_faults():

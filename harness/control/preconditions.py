@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from harness.artifacts import study as fold
 from harness.artifacts.trial_dir import TAG, StudyDir
-from harness.control.budget import Limits
+from harness.control.limits import Limits
 from harness.errors import DataMissing, ProposalRefused, StudyExists, UserFault
 from harness.evaluation import guard
 from harness.rules import Rules

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.artifacts.events import Interrupted, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.control.meter import close_open_calls
 from harness.control.recorder import Recorder
 from harness.errors import BranchMoved
 from harness.execution.process import end_orphan
@@ -32,6 +33,7 @@ def recover(recorder: Recorder, ratchet: Ratchet) -> None:
             recorder.emit(Interrupted(trial=launched.trial, replicate=launched.replicate, reason="the harness ended during the job"))
     for call in sorted(recorder.folder.agents.glob("*")):
         end_left_over(call)
+    close_open_calls(recorder, recorder.folder)
     _check_branch(study, ratchet)
 
 

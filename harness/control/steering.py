@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.artifacts import durable
 from harness.artifacts.events import RulesChanged, Warned
-from harness.control import budget
+from harness.control import limits
+from harness.control.limits import Limits
 from harness.control.recorder import Recorder
 from harness.errors import InfrastructureFault, RulesInvalid
 from harness.execution.workplace import resolve_command
@@ -27,9 +28,9 @@ class Steering:
         self._seen = rules.digest if rules.digest == recorder.study.rules_digest else ""
 
     @property
-    def limits(self) -> budget.Limits:
+    def limits(self) -> Limits:
         """How much may be done, as the journal has it."""
-        return budget.Limits.model_validate(self._recorder.study.limits)
+        return Limits.model_validate(self._recorder.study.limits)
 
     def reread(self, now: datetime) -> Rules:
         """The rules for the next trial."""
@@ -58,12 +59,11 @@ class Steering:
         stored = self._recorder.folder.program
         old = _lines(stored.read_bytes()) if stored.exists() else []
         diff = "\n".join(difflib.unified_diff(old, _lines(raw), "before", "after", lineterm=""))
-        amended = budget.amended(self.limits, self.rules.stop, new.stop, now)
-        amended = amended.model_copy(update={name: value for name, value in self.flags.items() if value is not None})
-        self.flags = {}
-        limits = amended.model_dump(mode="json") if amended != self.limits else None
+        flags, self.flags = {name: value for name, value in self.flags.items() if value is not None}, {}
+        amended = limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=flags)
+        allowed = amended.model_dump(mode="json") if amended != self.limits else None
         durable.replace(stored, raw)
-        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000], limits=limits))
+        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000], limits=allowed))
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""

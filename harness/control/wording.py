@@ -1,11 +1,11 @@
-"""A candidate in words: its commit message and its diff."""
+"""A candidate in words: its commit message, its diff, and where it printed another number than was measured."""
 
 from __future__ import annotations
 
 import difflib
 import io
 
-from harness.trial import Proposal
+from harness.trial import Proposal, Reading
 
 
 def diff(before: dict[str, str], after: dict[str, str]) -> str:
@@ -22,3 +22,12 @@ def message(trial: int, proposal: Proposal) -> str:
     """Number, title, hypothesis and proposer, as UTF-8 text."""
     lines = [f"trial {trial}: {' '.join(proposal.title.split())[:100]}", "", proposal.hypothesis, "", f"Proposer: {proposal.proposer}"]
     return "\n".join(lines).replace("\0", "").encode("utf-8", "replace").decode() + "\n"
+
+
+def printed_otherwise(metric: str, tolerance: float, reading: Reading) -> str:
+    """A sentence when a script printed another value than was measured, else nothing."""
+    printed, value = reading.outcome.printed_metric, reading.value
+    if printed is None or (value is not None and abs(printed - value) <= tolerance):
+        return ""
+    measured = "nothing" if value is None else format(value, ".6g")
+    return f"trial {reading.trial} printed {metric} {printed:g} but was measured at {measured}; only the measurement counts"

@@ -107,7 +107,12 @@ def remeasure_due(rules: Rules, bar: Bar, rereadings: int) -> bool:
     seed it would read the same, with another one it would be no pair of the candidates.
     """
     after = rules.keep.remeasure_incumbent_after
-    return rules.keep.rule == "debiased" and not bar.paired and after is not None and bar.since >= after and rereadings < MOST_REREADINGS
+    return after is not None and bar.since >= after and rereading_tells(rules, bar, rereadings)
+
+
+def rereading_tells(rules: Rules, bar: Bar, rereadings: int) -> bool:
+    """Whether another reading of the incumbent says anything that counts."""
+    return rules.keep.rule == "debiased" and not bar.paired and rereadings < MOST_REREADINGS
 
 
 def after_remeasuring(values: Sequence[float]) -> Bar:

@@ -24,6 +24,10 @@ class Clock(Protocol):
         """Local wall time with its zone, for deadlines and for people."""
         ...
 
+    def sleep(self, seconds: float) -> None:
+        """Let time pass; callers sleep in short pieces, so that a signal is heard."""
+        ...
+
 
 class SystemClock:
     """The machine's clocks."""
@@ -39,6 +43,10 @@ class SystemClock:
     def now(self) -> datetime:
         """Local time."""
         return datetime.now().astimezone()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
 
 
 class SuspendWatch:

@@ -16,6 +16,7 @@ from harness.proposers.records import Said
 
 NAMED = re.compile(r"^\W*(title|hypothesis|axis|expected[ _]effect|refuted[ _]if)\b\W*?:[*_`\s]*([^\s*_`].*)$", re.IGNORECASE)
 LIMITS = {"title": 80, "hypothesis": 600, "axis": 80, "expected_effect": 200, "refuted_if": 300}
+PRINTED = frozenset({"plain", "aider"})  # they print text, the others records
 MARKS = "#*`_->=~ \t"
 ANSWER_CHARS = 20_000
 
@@ -49,6 +50,7 @@ ADAPTERS = {
     "codex": Adapter(
         records.codex,
         ("codex", "exec", "--json", "--color", "never", "--ephemeral", "--ignore-user-config", "--ignore-rules", "-s", "workspace-write",
+         "-c", "features.plugins=false", "-c", "features.apps=false", "-c", "analytics.enabled=false", "-c", 'web_search="disabled"',  # else it calls home
          "-C", "{workdir}", "-o", "{output_file}", "-", "<{prompt_file}"),
         repository=True,
     ),
@@ -83,6 +85,13 @@ def read(adapter: str, output: str, last: str = "") -> Said:
     said = ADAPTERS[adapter].read(output)
     text = clean((said.text.strip() or last.strip())[-ANSWER_CHARS:])
     return Said(text, flat(said.model or "", 100) or None, said.usage, said.cost_usd, flat(said.fault, 200))
+
+
+def prose(adapter: str, output: str) -> str:
+    """What of the output a person can read: all of it, or what stands between the records of an agent that prints records."""
+    if adapter in PRINTED:
+        return output
+    return "\n".join(line for line in output.split("\n") if not line.startswith("{"))
 
 
 def answer(text: str) -> dict[str, str]:

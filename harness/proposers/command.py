@@ -20,11 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.artifacts import durable, trial_dir
+from harness.artifacts.call_events import Bill, Estimate
 from harness.errors import InfrastructureFault, ProposalRefused, UserFault
 from harness.execution.clock import Clock, SystemClock
 from harness.execution.process import ProcessTree, boot_id
 from harness.proposers import agents
+from harness.proposers.exchange import in_a_line
 from harness.proposers.fence import clean, flat
+from harness.proposers.metering import Meter
 from harness.proposers.protocol import Briefing
 from harness.proposers.records import Said
 from harness.proposers.secret import Secrets
@@ -35,7 +38,6 @@ POLL_SECONDS = 0.05
 LOOK_SECONDS = 0.25
 MAX_ARGUMENT = 128 * 1024 - 1  # of one argument, by Linux
 HOLES = re.compile(r"\{(prompt_file|workdir|output_file|prompt)\}")
-CONSTANT = re.compile(r"([A-Z][A-Z0-9_]*) *= *([^#]*[^# ]) *(?:#.*)?")
 STDIN = "<{prompt_file}"
 FEED = "import os, sys\nos.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)\nos.execvp(sys.argv[2], sys.argv[2:])"
 INHERITED = (
@@ -77,7 +79,8 @@ class Command:
         output_cap_kb: int,
         environment: Mapping[str, str],
         interrupted: Callable[[], str],
-        prompt: Callable[[Briefing], str],
+        meter: Meter,
+        call_dollars: float | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not template or template[0] == STDIN:
@@ -87,26 +90,44 @@ class Command:
             raise UserFault(f"no adapter {adapter!r}; did you mean {near!r}? There are: {', '.join(agents.ADAPTERS)}")
         self._template, self._kind, self._folder = template, adapter, folder
         self._wall, self._silence, self._cap = wall_seconds, silence_seconds, output_cap_kb * 1024
-        self._given, self._interrupted, self._prompt = dict(environment), interrupted, prompt
+        self._given, self._interrupted = dict(environment), interrupted
+        self._meter, self._most = meter, call_dollars
         self._clock = clock or SystemClock()
         self._secrets = Secrets(environment)
 
     def propose(self, briefing: Briefing) -> Proposal:
         """What the agent made of the files in scope; `ProposalRefused` when that is nothing or cannot be read, never `None`."""
         folder = self._fresh(briefing.number)
-        prompt = (self._prompt(briefing) + agents.HOW).replace("\0", "").encode("utf-8", "replace").decode()
+        assert briefing.page is not None, "it reads"
+        prompt = (briefing.page.text() + agents.HOW).replace("\0", "").encode("utf-8", "replace").decode()
         durable.replace(folder / "prompt.md", self._secrets.hide(prompt.encode()))
         room = Workroom(briefing.files, prompt, agents.ADAPTERS[self._kind].repository)
         try:
-            call = self._call(room, folder, prompt)
+            call = self._metered(briefing, room, folder, prompt)
             if call.late:
                 limits = LATE[call.late].format(wall=self._wall, silence=self._silence)
-                raise ProposalRefused(call.late, f"{limits}; it said: {call.tail}", cost_usd=call.said.cost_usd)
+                named = f" ({call.said.fault})" if call.said.fault else ""
+                raise ProposalRefused(call.late, f"{limits}{named}; it said: {call.tail}", cost_usd=call.said.cost_usd)
             files = self._changes(room, call)
         finally:
             room.drop()
             (folder / "running.json").unlink(missing_ok=True)
         return self._proposal(briefing, call, files)
+
+    def _metered(self, briefing: Briefing, room: Workroom, folder: Path, prompt: str) -> _Call:
+        """The call, announced and settled; what it cost is unknown when it ended by a fault of ours."""
+        number = self._meter.ask(Estimate(proposal=briefing.number, proposer=self.name, dollars=self._most))
+        bill = Bill(outcome="failed")
+        try:
+            call = self._call(room, folder, prompt)
+            said = call.said
+            bill = Bill(
+                outcome=call.late or "ended", detail=said.fault, model=said.model, usage=said.usage, tokens=sum(said.usage.values()) or None,
+                cost_usd=said.cost_usd,
+            )  # fmt: skip
+        finally:
+            self._meter.settle(number, bill)
+        return call
 
     def _changes(self, room: Workroom, call: _Call) -> dict[str, str | None]:
         """What is new in the room; a refusal to take it still says what the call cost."""
@@ -129,7 +150,7 @@ class Command:
             told["hypothesis"] = f"{told.get('hypothesis', '')} [the agent ended with exit code {call.exit_code}]".strip()
         return Proposal(
             id=briefing.number, parent=briefing.incumbent, title=told.pop("title", "") or f"an edit by {self._kind}", **told,
-            edit=_edit(briefing.files, files), files=files, proposer=self.name, model=call.said.model, usage=call.said.usage,
+            edit=in_a_line(briefing.files, files), files=files, proposer=self.name, model=call.said.model, usage=call.said.usage,
             cost_usd=call.said.cost_usd,
         )  # fmt: skip
 
@@ -183,7 +204,7 @@ class Command:
         text = output.decode("utf-8", "replace")
         last = self._secrets.hide(start_of(room.last, self._cap)).decode("utf-8", "replace")
         said = self._secrets.hidden(agents.read(self._kind, text, last))
-        tail = flat(said.text[-300:], 300) or flat(self._secrets.hide_text(clean(text))[-300:], 300) or "nothing"
+        tail = flat(said.text[-300:], 300) or flat(self._secrets.hide_text(clean(agents.prose(self._kind, text)))[-300:], 300) or "nothing"
         facts = {
             "late": late,
             "exit_code": code,
@@ -216,24 +237,3 @@ class Command:
         own = {"TMPDIR": str(room.scratch), "GIT_CEILING_DIRECTORIES": str(room.place), "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1", "TERM": "dumb",
                "PYTHONDONTWRITEBYTECODE": "1", "RATCHET_JOB": marker}  # fmt: skip
         return {**kept, **own, **agents.ADAPTERS[self._kind].environment, **self._given}
-
-
-def _edit(before: Mapping[str, str], after: Mapping[str, str | None]) -> str:
-    """The change in one line: the lines themselves when one was exchanged, else how many in which files."""
-    parts = []
-    for name, text in sorted(after.items()):
-        old, new = before.get(name, "").split("\n"), (text or "").split("\n")
-        gone, come = sorted(set(old) - set(new)), sorted(set(new) - set(old))
-        if name in before and len(gone) == len(come) == 1:
-            parts.append(_exchange(gone[0].strip(), come[0].strip()))
-        else:
-            parts.append(f"{name}: +{len(come)} -{len(gone)} lines")
-    return flat(", ".join(parts), 300)
-
-
-def _exchange(gone: str, come: str) -> str:
-    """One line for another; for a constant in the form of the offline proposers: `NAME: old -> new`."""
-    old, new = CONSTANT.fullmatch(gone), CONSTANT.fullmatch(come)
-    if old and new and old.group(1) == new.group(1):
-        return f"{old.group(1)}: {old.group(2)} -> {new.group(2)}"
-    return f"{gone} -> {come}"

@@ -36,11 +36,17 @@ def failure(study: Study, folder: StudyDir, rules: Rules) -> list[str | Data]:
     row = next((row for row in reversed(study.rows) if row.status in FAILED), None)
     if row is None or row.verdict is None:
         return ["No trial has failed so far."]
+    return [packet("the last failure", row, study, folder, rules)]
+
+
+def packet(label: str, row: TrialRow, study: Study, folder: StudyDir, rules: Rules) -> Data:
+    """One trial that failed by its own fault. Nothing that was printed or raised while its model was scored is in it."""
+    assert row.verdict is not None, "a failed trial was judged"
     age = study.row_count - 1 - row.trial
     trained = bool(row.readings) and row.readings[-1].outcome.end is JobEnd.OK
-    if trained and row.readings[-1].measurement is None:
-        return _in_scoring(row, age)
-    where = _reading(row, folder, last=True).train_log
+    if any(one.outcome.end is JobEnd.OK and one.measurement is None for one in row.readings):
+        return _in_scoring(label, row, age)
+    where = reading(row, folder, last=True).train_log
     log = b"" if trained else _end(where)
     facts = [
         f"trial: {row.trial} ({f'trials since: {age}' if age else 'the latest'}): {flat(row.title, 100)}",
@@ -52,10 +58,10 @@ def failure(study: Study, folder: StudyDir, rules: Rules) -> list[str | Data]:
     ]
     tail = cut_front(clean(printed.clean_tail(log, LOG_LINES, LOG_BYTES)), LOG_BYTES)
     facts += ["end of the log:", *tail.split("\n")] if tail else ["the log is empty or missing"]
-    return [quoted("the last failure", facts, FAILURE_BYTES)]
+    return quoted(label, facts, FAILURE_BYTES)
 
 
-def _in_scoring(row: TrialRow, age: int) -> list[str | Data]:
+def _in_scoring(label: str, row: TrialRow, age: int) -> Data:
     """A model that trained but could not be scored: our own words only. While it was scored it had validation text in hand, and whatever it printed or
     raised then could carry that text to the next candidate.
     """
@@ -66,10 +72,11 @@ def _in_scoring(row: TrialRow, age: int) -> list[str | Data]:
         "expected: `load_model(state, device)` gives a model with finite, normal logits (B, T, V) for ids (B, T), within the limit",
         f"type: {row.verdict.status.value}; what it printed or raised while it was scored is not shown",
     ]
-    return [quoted("the last failure", facts, FAILURE_BYTES)]
+    return quoted(label, facts, FAILURE_BYTES)
 
 
-def _reading(row: TrialRow, folder: StudyDir, last: bool) -> ReadingDir:
+def reading(row: TrialRow, folder: StudyDir, last: bool) -> ReadingDir:
+    """The folder of a trial's first or last reading."""
     replicate = row.readings[-1 if last else 0].replicate if row.readings else 0
     return folder.trial(row.folder).reading(replicate)
 
@@ -98,13 +105,14 @@ def curves(study: Study, folder: StudyDir) -> list[str | Data]:
     rows = [("incumbent", best)] if best else []
     latest = [row for row in reversed(study.rows[-3:]) if best is None or row.trial != best.trial][:2]
     rows += [("latest" if n == 0 else "before it", row) for n, row in enumerate(latest)]
-    lines = [_curve(f"trial {row.trial} ({name})", _points(_reading(row, folder, last=False).curve)) for name, row in rows]
+    lines = [curve(f"trial {row.trial} ({name})", thinned(reading(row, folder, last=False).curve)) for name, row in rows]
     if not lines:
         return ["There is no learning curve yet."]
     return [quoted("learning curves, progress:loss in nats", lines, CURVES_BYTES)]
 
 
-def _curve(name: str, points: Sequence[Point]) -> str:
+def curve(name: str, points: Sequence[Point]) -> str:
+    """A curve in one line: `trial 17: 0.00:5.5 … 1.00:4.5 (499 steps, 12345.6 tokens/s)`."""
     if not points:
         return f"{name}: no curve"
     shown = " ".join(f"{point.get('progress', 0.0):.2f}:{point['loss']:.4g}" for point in points)
@@ -113,7 +121,7 @@ def _curve(name: str, points: Sequence[Point]) -> str:
     return f"{name}: {shown}" + (f" ({', '.join(facts)})" if facts else "")
 
 
-def _points(path: Path) -> list[Point]:
+def thinned(path: Path) -> list[Point]:
     """At most `POINTS` of a curve, evenly spaced, the first and the last among them."""
     found = [point for line in _ends(path).split(b"\n") if (point := _point(line)) and "loss" in point]
     if len(found) <= POINTS:
@@ -127,6 +135,11 @@ def _point(line: bytes) -> Point:
     except (ValueError, RecursionError):
         return {}
     return claims.point(value) if isinstance(value, dict) else {}
+
+
+def start(path: Path, cap: int) -> bytes:
+    """At most the first `cap` bytes of a file; nothing when it cannot be read."""
+    return _slices(path, cap, 0)[:cap]
 
 
 def _end(path: Path) -> bytes:

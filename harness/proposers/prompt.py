@@ -1,6 +1,6 @@
 """The page that a model or a CLI agent gets for one proposal, from the journal's fold; as long at trial 1,000 as at trial 10.
 
-`stable` depends on program.md and its rules alone, so that a provider may cache it; `changing` is the study. Nothing is remembered between
+Its `stable` part depends on program.md and its rules alone, so that a provider may cache it; the `changing` part is the study. Nothing is remembered between
 calls. What is foreign is cleaned, capped and fenced (`fence.py`); how a change is sent back is for the proposer that sends the page to say.
 """
 
@@ -12,8 +12,8 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.proposers import evidence, standing, tried
 from harness.proposers.fence import Data, clean, cut, flat, join
+from harness.proposers.protocol import Page
 from harness.rules import Rules
-from harness.trial import Record
 
 MAX_BYTES = 48 * 1024  # of everything but program.md and the files in scope
 PATHS_BYTES = 400
@@ -49,20 +49,9 @@ Change {scope} and nothing else. One idea, so that its effect has one cause. Say
 - refuted_if: the result that would prove the hypothesis wrong"""
 
 
-class Prompt(Record):
-    """One page. `stable` is byte-identical from call to call while program.md and its rules are."""
-
-    stable: str
-    changing: str
-
-    def text(self) -> str:
-        """The whole page."""
-        return self.stable + self.changing
-
-
-def render(study: Study, folder: StudyDir, program: str, files: Mapping[str, str], baseline: Mapping[str, str], rules: Rules) -> Prompt:
+def render(study: Study, folder: StudyDir, program: str, files: Mapping[str, str], baseline: Mapping[str, str], rules: Rules) -> Page:
     """The page on the incumbent's `files`; `baseline` holds those of trial 0, `program` is the text that `rules` were read from."""
-    return Prompt(stable=_stable(program, rules), changing=join(_changing(study, folder, files, baseline, rules)))
+    return Page(stable=_stable(program, rules), changing=join(_changing(study, folder, files, baseline, rules)))
 
 
 def _stable(program: str, rules: Rules) -> str:

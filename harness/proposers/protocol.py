@@ -23,10 +23,21 @@ class Past(Record):
     gain: float | None = None
 
 
+class Page(Record):
+    """A briefing in words. `stable` is byte-identical from call to call while program.md and its rules are, so that a provider may cache it."""
+
+    stable: str
+    changing: str
+
+    def text(self) -> str:
+        """The whole page."""
+        return self.stable + self.changing
+
+
 class Briefing(Record):
     """What a proposer is told. `files` holds the texts of the files in scope at the incumbent.
 
-    `prompt` is the whole of it in words, made only for a proposer that `reads`.
+    `page` is the whole of it in words, made only for a proposer that `reads`.
     """
 
     number: int
@@ -35,11 +46,11 @@ class Briefing(Record):
     past: tuple[Past, ...]
     goal: str
     direction: str
-    prompt: str = ""
+    page: Page | None = None
 
 
 class Proposer(Protocol):
-    """A source of changes."""
+    """A source of changes. One that `reads` is told everything in words, and its calls may cost money and fail."""
 
     name: str
     reads: bool

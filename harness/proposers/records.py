@@ -14,6 +14,9 @@ from typing import Any
 
 Facts = dict[str, Any]
 READ, WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
+CLAUDE_COUNTS = {
+    "input_tokens": ("inputTokens",), WRITTEN: ("cacheCreationInputTokens",), READ: ("cacheReadInputTokens",), "output_tokens": ("outputTokens",),
+}  # fmt: skip
 MAX_TOKENS, MAX_DOLLARS = 10**12, 10**6
 AIDER_MODEL = re.compile(r"^(?:Main model|Model): (\S{1,100})", re.MULTILINE)
 AIDER_TOKENS = re.compile(r"^Tokens: (.{1,200}?)\.(?: |$)", re.MULTILINE)
@@ -46,22 +49,29 @@ def claude(output: str) -> Said:
     faults += ["refusal"] if final.get("stop_reason") == "refusal" else []
     faults += ["permission denied"] if isinstance(final.get("permission_denials"), list) and final["permission_denials"] else []
     told = " ".join(dict.fromkeys(fault for fault in faults if fault and fault not in ("success", "completed")))
-    return Said(_word(final.get("result")), named or None, _claude_usage(final.get("usage")), _dollars(final.get("total_cost_usd")), told)
+    return Said(_word(final.get("result")), named or None, _claude_total(final), _dollars(final.get("total_cost_usd")), told)
 
 
 def _claude_cut_off(records: list[Facts]) -> Said:
-    """A stream without its end: the finished turns are all that is known, and the cost is not."""
+    """A stream without its end: of the finished turns the input is known; the output is not, for a turn is printed with the count it began with."""
     turns = [_table(record.get("message")) for record in records if record.get("type") == "assistant"]
     counted = {_word(turn.get("id")): turn for turn in turns}
     model = next((_word(turn.get("model")) for turn in reversed(turns)), "")
     texts = [_claude_text(turn) for turn in turns]
     usage = _sum([_claude_usage(turn.get("usage")) for turn in counted.values()])
+    usage.pop("output_tokens", None)
     return Said(next((text for text in reversed(texts) if text), ""), model or None, usage, None, "no final record")
 
 
 def _claude_text(turn: Facts) -> str:
     blocks = turn.get("content")
     return "\n".join(_word(_at(block, "text")) for block in blocks if _at(block, "type") == "text") if isinstance(blocks, list) else ""
+
+
+def _claude_total(final: Facts) -> dict[str, int]:
+    """The tokens of all models, where they are told by model: `usage` leaves out those of the model that stood in after a refusal."""
+    models = [_usage(entry, CLAUDE_COUNTS) for entry in _table(final.get("modelUsage")).values()]
+    return _sum(models) if models and all(len(counts) == len(CLAUDE_COUNTS) for counts in models) else _claude_usage(final.get("usage"))
 
 
 def _claude_usage(usage: object) -> dict[str, int]:
@@ -81,10 +91,18 @@ def codex(output: str) -> Said:
     })  # fmt: skip
     if "input_tokens" in usage:
         usage["input_tokens"] = max(0, usage["input_tokens"] - usage.get(READ, 0))
-    fault = _word(_at(failed, "error", "message"))
+    fault = _word(_at(failed, "error", "message")) or (_codex_trouble(items) if done else "")
     if not fault and not done:
         fault = _word(_last(records, "error").get("message")) or "no final record"
     return Said(next((text for text in reversed(texts) if text), ""), None, usage, None, fault)
+
+
+def _codex_trouble(items: list[Facts]) -> str:
+    """What a turn that completed does not say: its sandbox could not be made, or its last change of a file failed."""
+    outputs = [_word(item.get("aggregated_output")) for item in items if item.get("type") == "command_execution"]
+    broken = next((output.split("\n")[0] for output in reversed(outputs) if output.startswith("bwrap: ")), "")
+    changes = [item for item in items if item.get("type") == "file_change"]
+    return broken or ("a change of a file failed" if changes and changes[-1].get("status") == "failed" else "")
 
 
 def gemini(output: str) -> Said:

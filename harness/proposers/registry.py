@@ -1,75 +1,151 @@
-"""Proposers by name, as the command line and the journal know them."""
+"""Proposers by name, as the command line, program.md and the journal know them."""
 
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts import durable
+from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
-from harness.proposers import agents
+from harness.execution.clock import Clock
+from harness.proposers import account, agents
+from harness.proposers.anthropic import Anthropic
 from harness.proposers.command import Command
+from harness.proposers.metering import Meter
 from harness.proposers.protocol import Proposer
 from harness.proposers.scripted import Scripted
 from harness.proposers.search import Search
 from harness.rules import Rules
+from harness.trial import Change, Proposal
 
-NAMES = ("search", "scripted", "command")
-USES: dict[str, set[str]] = {"search": {"seed"}, "scripted": {"edits"}, "command": set()}
+NAMES = ("search", "scripted", "command", "anthropic")
+MIX = "mix"
+USES: dict[str, set[str]] = {"search": {"seed"}, "scripted": {"edits"}, "command": set(), "anthropic": set()}
+OWN = re.compile(r"\.py:\w+$")
+STANDS_IN = {"seed"}  # for `search`, which also takes the place of a model that is away
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a proposer may need of the study it works for."""
+    """What a proposer may need of the study it works for. `check` says whether a proposal would be admitted."""
 
     rules: Rules
     folder: StudyDir
     interrupted: Callable[[], str]
+    meter: Meter
+    study: Callable[[], Study]
+    check: Callable[[Proposal], Change]
+    clock: Clock
 
 
-def keep(proposer: Proposer, options: dict[str, str], path: Path) -> dict[str, str]:
+def named(rules: Rules, wished: str | None = None) -> str:
+    """The proposer that the command line names, one of the person's own with the whole path of its file; else program.md's."""
+    if wished is None:
+        return MIX if rules.proposer.mix else rules.proposer.kind
+    path, _, attribute = wished.rpartition(":")
+    return f"{Path(path).resolve()}:{attribute}" if OWN.search(wished) else wished
+
+
+def keep(name: str, options: Mapping[str, str], path: Path) -> dict[str, str]:
     """The options to make the same proposer again after a restart: a list of edits is copied to `path`, for the original may change."""
-    if not isinstance(proposer, Scripted):
-        return options
-    durable.replace(path, proposer.as_json().encode())
+    if name != "scripted":
+        return dict(options)
+    durable.replace(path, _scripted(options).as_json().encode())
     return {**options, "edits": str(path)}
 
 
-def check_options(name: str, options: dict[str, str]) -> None:
-    """Refuse a flag that the proposer would ignore."""
-    foreign = sorted(set(options) - USES.get(name, set(options)))
+def check(name: str, options: Mapping[str, str], rules: Rules, limited: Collection[str]) -> None:
+    """Refuse, before anything is spent, a name that is none, a flag that would be ignored, and settings that cannot work: a `UserFault`. `limited` names
+    the limits of [stop] that are set.
+    """
+    if OWN.search(name):
+        _own(name)
+    elif name != MIX and name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)[0]
+        raise UserFault(f"no proposer {name!r}; did you mean {near!r}? There are: {', '.join(NAMES)}, or FILE.py:CLASS of your own")
+    foreign = sorted(set(options) - USES.get(name, set()) - (set() if name == "scripted" else STANDS_IN))
     if foreign:
         raise UserFault(f"--{foreign[0]} is not for the proposer {name!r}; name another one with --proposer, or leave it out")
+    for one in dict(rules.proposer.mix or {}) if name == MIX else (name,):
+        if one == "scripted":
+            _scripted(options)
+        elif one == "command":
+            _template(rules, limited)
+            _keys(rules.proposer.keys, "[proposer] keys")
+        elif one == "anthropic":
+            account.check(rules.model, limited)
 
 
-def make(name: str, options: dict[str, str], setting: Setting) -> Proposer:
-    """`search` takes `seed`, `scripted` takes `edits` (a file), `command` is set up by the rules; anything else is a `UserFault` naming the nearest."""
+def preflight(name: str, rules: Rules) -> list[str]:
+    """Warnings of what a model's server says before the night, at no cost; a `UserFault` for what cannot work."""
+    asked = set(rules.proposer.mix or {}) if name == MIX else {name}
+    return account.preflight(rules.model) if "anthropic" in asked else []
+
+
+def make(name: str, options: Mapping[str, str], setting: Setting) -> Proposer:
+    """One proposer by its own name; raises as `check` does."""
+    limited = [key for key, value in setting.study().limits.items() if value is not None]
+    check(name, {key: value for key, value in options.items() if key in USES.get(name, set())}, setting.rules, limited)
     if name == "search":
         return Search(seed=int(options.get("seed", "0")))
     if name == "scripted":
-        if not options.get("edits"):
-            raise UserFault("the scripted proposer needs a list of edits; name its file with --edits")
-        return Scripted.from_file(Path(options["edits"]))
-    if name == "command":
-        return _command(setting)
-    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)[0]
-    raise UserFault(f"no proposer {name!r}; did you mean {near!r}? There are: {', '.join(NAMES)}")
-
-
-def _command(setting: Setting) -> Command:
+        return _scripted(options)
+    if OWN.search(name):
+        return _own(name)(setting)
+    if name == "anthropic":
+        return Anthropic(setting.rules, setting.folder, setting.meter, setting.study, setting.check, setting.interrupted, setting.clock)
     law = setting.rules.proposer
-    template = law.command or agents.default_template(law.adapter, setting.rules.scope.editable)
+    return Command(
+        template=_template(setting.rules, limited), adapter=law.adapter, folder=setting.folder.agents, wall_seconds=law.wall_seconds,
+        silence_seconds=law.silence_seconds, output_cap_kb=law.output_kb, environment=_keys(law.keys, "[proposer] keys"),
+        interrupted=setting.interrupted, meter=setting.meter, call_dollars=law.call_dollars, clock=setting.clock,
+    )  # fmt: skip
+
+
+def _own(name: str) -> Callable[[Setting], Proposer]:
+    """A class of the person's own, from a file; it runs in the harness's process, as part of it."""
+    path, _, attribute = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise UserFault(f"--proposer {name}: there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, SyntaxError, NameError, AttributeError, LookupError, TypeError, ValueError, OSError) as error:
+        raise UserFault(f"--proposer {name}: {path} cannot be imported: {type(error).__name__}: {error}") from error
+    made: Callable[[Setting], Proposer] | None = getattr(module, attribute, None)
+    if not callable(made) or not callable(getattr(made, "propose", None)):
+        raise UserFault(f"--proposer {name}: {path} has no class {attribute} with a method propose(briefing)")
+    return made
+
+
+def _scripted(options: Mapping[str, str]) -> Scripted:
+    if not options.get("edits"):
+        raise UserFault("the scripted proposer needs a list of edits; name its file with --edits")
+    return Scripted.from_file(Path(options["edits"]))
+
+
+def _template(rules: Rules, limited: Collection[str]) -> tuple[str, ...]:
+    law = rules.proposer
+    template = law.command or agents.default_template(law.adapter, rules.scope.editable)
     if not template:
         raise UserFault("the command proposer needs [proposer] command or a known adapter in program.md; docs/proposers.md shows both")
-    missing = [name for name in law.keys if name not in os.environ]
+    if "dollars" in limited and law.call_dollars is None:
+        raise UserFault(
+            "[stop] dollars needs [proposer] call_dollars with the command proposer: what one call of the agent may cost at most"
+        )
+    return template
+
+
+def _keys(names: tuple[str, ...], where: str) -> dict[str, str]:
+    missing = [name for name in names if name not in os.environ]
     if missing:
-        raise UserFault(f"[proposer] keys names {missing[0]}, which is not in the environment; export it or take it out of the list")
-    return Command(
-        template=tuple(template), adapter=law.adapter, folder=setting.folder.agents, wall_seconds=law.wall_seconds,
-        silence_seconds=law.silence_seconds, output_cap_kb=law.output_kb, environment={name: os.environ[name] for name in law.keys},
-        interrupted=setting.interrupted, prompt=lambda briefing: briefing.prompt,
-    )  # fmt: skip
+        raise UserFault(f"{where} names {missing[0]}, which is not in the environment; export it or take it out of the list")
+    return {name: os.environ[name] for name in names}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 
+from harness.artifacts import gains
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.proposers.fence import Data, clean, cut, flat, quoted
@@ -31,22 +31,8 @@ def incumbent(study: Study) -> list[str | Data]:
     return [said, quoted("the incumbent's title", [flat(best.title, 200)], 256)]
 
 
-def gain(study: Study) -> tuple[float, float | None, float | None] | None:
-    """The incumbent against the baseline: by its reading (selected, so too good), de-biased, and the latter's standard error."""
-    base, best, bar = study.baseline, study.incumbent, study.bar
-    start = base.verdict.next_bar if base and base.verdict else None
-    if best is None or best.trial == 0 or start is None or best.verdict is None or best.verdict.value is None:
-        return None
-    sign = -1.0 if study.started and study.started.direction == "higher" else 1.0
-    reading = sign * (start.ref - best.verdict.value)
-    if bar is None:
-        return reading, None, None
-    error = study.noise.sigma * math.sqrt(1 / start.readings + 1 / max(1, bar.readings)) if study.noise else None
-    return reading, sign * (start.ref - bar.ref), error
-
-
 def _gain(study: Study) -> str:
-    found = gain(study)
+    found = gains.gain(study)
     if found is None:
         return ""
     reading, estimate, error = found

@@ -38,7 +38,7 @@ def tried(study: Study) -> list[str | Data]:
     for title, chosen in _groups(rows, study):
         fresh = [row for row in chosen if row.trial not in shown]
         shown.update(row.trial for row in fresh)
-        lines += [title, *map(_line, fresh)] if fresh else []
+        lines += [title, *map(line, fresh)] if fresh else []
     lines += [f"all {len(rows):,} trials by axis:", *_counts(rows)]
     said = (
         "Gains are positive when better, against the incumbent of that moment, each with its standard error; P is the probability that the change is "
@@ -73,7 +73,7 @@ def _axis(row: TrialRow) -> str:
     return flat(row.axis, AXIS_BYTES) or "(no axis)"
 
 
-def _line(row: TrialRow) -> str:
+def line(row: TrialRow) -> str:
     """`17 discard MATRIX_LR -0.0012 ± 0.0038 P 0.38: a smaller rate`."""
     verdict = row.verdict
     facts = f"{row.trial} {verdict.status.value if verdict else 'open'} {_axis(row)}"
@@ -106,11 +106,12 @@ def refused(study: Study) -> list[str | Data]:
     reasons = Counter(flat(one.reason, 30) for one in study.refusals)
     said = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:6])
     lines = [f"of the last {len(study.refusals):,}: {said}"]
-    lines += map(_refusal, study.refusals[: -REFUSED_LINES - 1 : -1])
+    lines += map(refusal, study.refusals[: -REFUSED_LINES - 1 : -1])
     return [f"{study.refused:,} refused so far, before any device time.", quoted("refused proposals", lines, REFUSED_BYTES)]
 
 
-def _refusal(one: Refusal) -> str:
+def refusal(one: Refusal) -> str:
+    """`proposal 30: duplicate: the same program was already measured [MATRIX_LR: 0.04 -> 0.04]`."""
     return flat(f"proposal {one.proposal}: {flat(one.reason, 30)}: {flat(one.detail, 110)} [{flat(one.edit or one.axis, 60)}]", 220)
 
 

@@ -5,9 +5,10 @@ It certifies nothing and says so. Works on any prefix of a night.
 
 from __future__ import annotations
 
+from harness.artifacts import gains
+from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.views import chance, status
-from harness.views.results import believed_value
 from harness.views.text import md, number, plural, signed
 
 
@@ -39,7 +40,7 @@ def _belief(study: Study) -> str:
         debiased = f"; without the luck of being selected about {signed(found['estimate'])} ± {found['standard_error']:.4f}"
     return (
         f"**What to believe: a search result, biased and not certified.** Trial {best.trial} reads {number(believed_value(best), 6)}, the baseline "
-        f"{number(status.reference(study), 6)}{' with the same seed' if status.paired(study) else ''}: a gain of {signed(found['reading'])} by its "
+        f"{number(gains.reference(study), 6)}{' with the same seed' if status.paired(study) else ''}: a gain of {signed(found['reading'])} by its "
         f"reading{debiased}. The ratchet picked the lucky readings, and nothing has measured the gain afresh."
     )
 
@@ -47,7 +48,7 @@ def _belief(study: Study) -> str:
 def _by_chance(study: Study) -> str:
     """The night against nights in which nothing helps."""
     rule, count = _rule(study), status.judged(study)
-    base_readings, again = status.baseline_readings(study), not status.paired(study)
+    base_readings, again = gains.baseline_readings(study), not status.paired(study)
     expected = chance.expected_chance_keeps(count, rule, base_readings, again)
     said = f"{plural(status.keeps(study), 'keep')} of {count:,} judged; if no idea helped, the `{rule}` rule would keep about {expected:.1f} by chance"
     found = status.gain(study)

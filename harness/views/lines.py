@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.artifacts import events as ev
+from harness.artifacts.call_events import ModelAway, ModelBack
+from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.views import status
-from harness.views.results import believed_value, memory_gb, total
+from harness.views import models, status
+from harness.views.results import memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed
 
 TITLE = 44
@@ -39,6 +41,15 @@ def _rules(event: ev.RulesChanged, study: Study) -> str:
 
 def _warned(event: ev.Warned, study: Study) -> str:
     return f"warning: {flatten(event.message, 500)}"
+
+
+def _away(event: ModelAway, study: Study) -> str:
+    until = models.until_text(event, study.last_at)
+    return f"the model is away {until} ({flatten(event.proposer, 40)}, {flatten(event.reason, 40)}: {flatten(event.detail, 300)})"
+
+
+def _back(event: ModelBack, study: Study) -> str:
+    return f"the model is asked again ({flatten(event.proposer, 40)})"
 
 
 def _refused(event: ev.Refused, study: Study) -> str:
@@ -82,14 +93,15 @@ def verdict_line(row: TrialRow) -> str:
     head = f"{what:<9} {flatten(row.title if row.trial else '', TITLE):<{TITLE}} {verdict.status.value:<8}"
     value = believed_value(row)
     if value is None:
-        return f"{head} {flatten(verdict.reason, 40)}: {flatten(verdict.detail, 120)}".rstrip(" :")
+        why = f"{head} {flatten(verdict.reason, 40)}: {flatten(verdict.detail, 120)}".rstrip(" :")
+        return f"{why}  {models.mark(row)}".rstrip()
     parts = [f"{value:.4f}"]
     if verdict.gain is not None:
         parts.append(f"gain {signed(verdict.gain)} ± {number(verdict.standard_error, 4, '?')}")
     if verdict.p_better is not None:
         parts.append(f"P(better) {verdict.p_better:.2f}")
     parts.append(duration(total(row, "train_seconds"), ""))
-    parts.append(f"{memory_gb(row)} GB" if memory_gb(row) else "")
+    parts += [f"{memory_gb(row)} GB" if memory_gb(row) else "", models.mark(row)]
     return f"{head} {'  '.join(part for part in parts if part)}"
 
 
@@ -102,6 +114,6 @@ def _stopped(event: ev.Stopped, study: Study) -> str:
 
 
 _TELLERS: dict[type, Callable[[Any, Study], str]] = {
-    ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
+    ModelAway: _away, ModelBack: _back, ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
 }  # fmt: skip

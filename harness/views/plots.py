@@ -9,11 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from harness.artifacts import gains
+from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import FAILED, Status
 from harness.views import status
-from harness.views.results import believed_value
 from harness.views.text import flatten, plural
 
 WIDTH, HEIGHT, DPI = 12.0, 7.0, 100
@@ -52,7 +53,7 @@ def _dress(figure: Any, axes: Any, study: Study) -> None:
     """Titles, axes, grid."""
     started = study.started
     tag, metric = (started.tag, started.metric) if started else ("?", "metric")
-    better = "higher is better" if status.sign(study) < 0 else "lower is better"
+    better = "higher is better" if gains.sign(study) < 0 else "lower is better"
     unit = "bits per byte, " if metric == "val_bpb" else ""
     axes.set_xlabel("trial (0 is the baseline)", fontsize=11, color=INK)
     axes.set_ylabel(f"{flatten(metric, 40)} ({unit}{better})", fontsize=11, color=INK)
@@ -94,7 +95,7 @@ def _draw(axes: Any, study: Study, points: list[tuple[TrialRow, float]]) -> None
 
 def limits(study: Study, kept: list[float], rest: list[float]) -> tuple[float, float]:
     """A range that shows all kept trials and most others; what is far off is marked at the edge instead of squashing the picture."""
-    sign = status.sign(study)
+    sign = gains.sign(study)
     sigma = study.noise.sigma if study.noise else 0.0
     near = sorted(sign * v for v in rest)
     goods = sorted(sign * v for v in kept) or near[:1]
@@ -124,7 +125,7 @@ def _running_best(axes: Any, study: Study, kept: list[Point], last: int) -> None
             label="± sigma of one reading",
         )
     axes.step(xs, ys, where="post", color=GREEN, linewidth=1.8, zorder=3, label="incumbent")
-    base = status.reference(study)
+    base = gains.reference(study)
     if base is not None:
         said = f"baseline {base:.4f}{' (same seed)' if status.paired(study) else ''}"
         axes.axhline(base, color="#57606a", linewidth=1.1, linestyle=(0, (5, 4)), zorder=2, label=said)
@@ -133,7 +134,7 @@ def _running_best(axes: Any, study: Study, kept: list[Point], last: int) -> None
 def _at_edge(axes: Any, study: Study, part: float) -> float:
     """A height near the edge of the picture where bad values are; `part` is the distance from it, as a share of the height."""
     low, high = axes.get_ylim()
-    return float(high - part * (high - low) if status.sign(study) > 0 else low + part * (high - low))
+    return float(high - part * (high - low) if gains.sign(study) > 0 else low + part * (high - low))
 
 
 def _discarded(axes: Any, study: Study, rest: list[Point], size: float) -> None:
@@ -143,7 +144,7 @@ def _discarded(axes: Any, study: Study, rest: list[Point], size: float) -> None:
     if inside:
         axes.scatter(*zip(*inside, strict=True), s=size, color=GREY, linewidth=0, alpha=0.85, zorder=2, label="discarded")
     if beyond:
-        mark, edge = "^" if status.sign(study) > 0 else "v", _at_edge(axes, study, 0.06)
+        mark, edge = "^" if gains.sign(study) > 0 else "v", _at_edge(axes, study, 0.06)
         axes.scatter(beyond, [edge] * len(beyond), s=size, color=GREY, linewidth=0, marker=mark, zorder=2, label="off the scale")
 
 
@@ -157,9 +158,9 @@ def _failures(axes: Any, study: Study, size: float) -> None:
 def _labels(axes: Any, study: Study, kept: list[Point]) -> None:
     """Short titles of the keeps that gained most, on the good side of the line, where no other label and no part of the line is."""
     titles = {row.trial: flatten(row.title, LABEL) for row in study.rows}
-    sign = status.sign(study)
-    gains = [(sign * (before[1] - after[1]), after) for before, after in pairwise(kept)]
-    chosen = sorted(after for _, after in sorted(gains, reverse=True)[:MOST_LABELS])
+    sign = gains.sign(study)
+    found = [(sign * (before[1] - after[1]), after) for before, after in pairwise(kept)]
+    chosen = sorted(after for _, after in sorted(found, reverse=True)[:MOST_LABELS])
     taken = _line_boxes(axes, kept)
     frame = axes.get_window_extent()
     for trial, value in chosen:

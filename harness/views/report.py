@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import FAILED, Status
-from harness.views import status
+from harness.views import models, status
 from harness.views.belief import headline
-from harness.views.results import COMMIT_DIGITS, believed_value, memory_gb, total
+from harness.views.results import COMMIT_DIGITS, memory_gb, total
 from harness.views.text import duration, flatten, md, number, plural, signed, table
 
 MOST_KEEPS, MOST_MISSES, MOST_FAILURES, MOST_WARNINGS, MOST_REFUSALS = 40, 8, 15, 20, 8
 NEAR_MISS = 0.35
-OFFLINE = ("search", "scripted")
 
 
 def render(study: Study, study_dir: StudyDir) -> str:
@@ -129,20 +129,11 @@ def _refusals(study: Study) -> str:
     return f"## Refused before they ran\n\n{plural(study.refused, 'proposal')}, no device time.{early}\n\n" + "\n".join(lines)
 
 
-def _spent(study: Study) -> str:
-    if study.calls_of_unknown_cost == study.calls:
-        return f"unknown, {plural(study.calls, 'call')} of the agent and none said what it cost"
-    unknown = f"; {plural(study.calls_of_unknown_cost, 'call')} did not say what they cost" if study.calls_of_unknown_cost else ""
-    return f"{study.cost_usd:.2f} dollars by the agent's own account in {plural(study.calls, 'call')}{unknown}"
-
-
 def _cost(study: Study) -> str:
     tokens = sum(total(row, "tokens") or 0 for row in study.rows)
     share = f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}" if study.elapsed > 0 else "of no time yet"
-    proposer = study.started.proposer if study.started else ""
-    model = "none, the proposer is offline" if proposer in OFFLINE else _spent(study)
     lines = [f"- trials: {status.counts_text(study)}", f"- training: {duration(study.train_seconds)}, {share}",
-             f"- tokens trained on in settled trials: {tokens:,.0f}", f"- proposer {md(proposer)}; model cost: {model}"]  # fmt: skip
+             f"- tokens trained on in settled trials: {tokens:,.0f}", *(f"- {line}" for line in models.cost_lines(study, status.keeps(study)))]  # fmt: skip
     return "## What it cost\n\n" + "\n".join(lines)
 
 

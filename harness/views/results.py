@@ -10,11 +10,13 @@ import os
 from pathlib import Path
 
 from harness.artifacts import durable
+from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study, replay
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import StorageFault
-from harness.trial import MEASURED, BudgetLeft
+from harness.trial import BudgetLeft
+from harness.views.models import COUNTERS, proposer_of
 from harness.views.text import flatten, number
 
 UPSTREAM = ("commit", "val_bpb", "memory_gb", "status", "description")
@@ -30,13 +32,6 @@ def cell(text: str) -> str:
     """A text cell: flat, without double quotes (readers take a leading one as quoting), inert in a spreadsheet."""
     text = flatten(text, CELL_LIMIT - 1).replace('"', "'")
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-
-
-def believed_value(row: TrialRow) -> float | None:
-    """The metric value that the verdict rests on; `None` for a trial whose status is no measurement."""
-    if row.verdict is None or row.verdict.status not in MEASURED:
-        return None
-    return row.verdict.value if row.verdict.value is not None else row.value
 
 
 def peak_memory_mb(row: TrialRow) -> float | None:
@@ -90,7 +85,7 @@ def row_line(row: TrialRow) -> str:
         "budget_left": budget_text(row.budget_left),
         "parent": row.parent[:COMMIT_DIGITS],
         "axis": cell(row.axis),
-        "proposer": cell(row.proposer),
+        "proposer": cell(proposer_of(row)),
         "folder": cell(row.folder),
     }
     first = (commit, number(believed_value(row), 6), memory_gb(row), verdict.status.value, cell(row.title or row.edit or "untitled"))
@@ -98,11 +93,11 @@ def row_line(row: TrialRow) -> str:
 
 
 def budget_text(left: BudgetLeft | None) -> str:
-    """Every limited counter, as `trials=16 seconds=1200 crashes=5`."""
+    """Every limited counter, as `trials=16 seconds=1200 crashes=5 calls=40 dollars=3.1400`."""
     if left is None:
         return ""
-    counters = (("trials", left.trials), ("seconds", left.seconds), ("crashes", left.crashes))
-    return " ".join(f"{name}={value:.0f}" for name, value in counters if value is not None)
+    counters = ((name, getattr(left, name)) for name in ("trials", "seconds", "crashes", *COUNTERS))
+    return " ".join(f"{name}={value:.{4 if name == 'dollars' else 0}f}" for name, value in counters if value is not None)
 
 
 class Results:

@@ -10,6 +10,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
 from harness.trial import FAILED, Proposal, Reading
+from harness.views import models
 from harness.views.text import flatten, number, signed
 
 
@@ -22,6 +23,7 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     if files.proposal.exists():
         told = Proposal.model_validate_json(files.proposal.read_bytes())
         lines += [f"  {name:9} {flatten(text, 400)}" for name, text in (("because", told.hypothesis), ("refuted", told.refuted_if)) if text]
+        lines.append(f"  proposer  {_proposer(row, told, folder)}")
     lines += [_reading(reading) for reading in row.readings]
     lines += _verdict(row)
     if row.commit:
@@ -31,6 +33,14 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     if files.diff.exists() and row.trial:
         lines += ["", files.diff.read_text(errors="replace").rstrip()]
     return "\n".join(lines)
+
+
+def _proposer(row: TrialRow, told: Proposal, folder: StudyDir) -> str:
+    """Who, by which model, at what cost, and where it can be read."""
+    cost = "" if told.cost_usd is None else f", {told.cost_usd:.4f} dollars"
+    calls = folder.agents / f"{told.id:06d}"
+    where = f"; what was asked and answered: {calls}" if calls.is_dir() else ""
+    return f"{models.proposer_of(row)}{f' ({flatten(told.model)})' if told.model else ''}{cost}{where}"
 
 
 def _reading(reading: Reading) -> str:

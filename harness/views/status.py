@@ -5,21 +5,18 @@ Whether a harness is alive is the caller's to find out (the lock): `alive` is `N
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from harness.artifacts import gains
+from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views.results import COMMIT_DIGITS, believed_value, peak_memory_mb
+from harness.views import models
+from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
 LAST = 5
-
-
-def sign(study: Study) -> float:
-    """+1 when lower is better: `sign * (old - new)` is a gain."""
-    return -1.0 if study.started and study.started.direction == "higher" else 1.0
 
 
 def keeps(study: Study) -> int:
@@ -30,18 +27,6 @@ def keeps(study: Study) -> int:
 def judged(study: Study) -> int:
     """Candidates with a believed value: kept or discarded."""
     return keeps(study) + study.counts.get(Status.DISCARD.value, 0)
-
-
-def reference(study: Study) -> float | None:
-    """What gains are measured against: the baseline's mean, or its reading with the candidates' seed where readings are paired."""
-    verdict = study.baseline.verdict if study.baseline else None
-    return verdict.next_bar.ref if verdict and verdict.next_bar else None
-
-
-def baseline_readings(study: Study) -> int:
-    """How many readings that reference rests on."""
-    verdict = study.baseline.verdict if study.baseline else None
-    return verdict.next_bar.readings if verdict and verdict.next_bar else 1
 
 
 def paired(study: Study) -> bool:
@@ -57,19 +42,9 @@ def sigma_text(study: Study) -> str:
 
 
 def gain(study: Study) -> dict[str, float] | None:
-    """The incumbent against the baseline: by its reading (selected, so too good) and by its de-biased value with standard error."""
-    base, best, bar = study.baseline, study.incumbent, study.bar
-    if base is None or best is None or best.trial == 0:
-        return None
-    before, after = reference(study), believed_value(best)
-    if before is None or after is None:
-        return None
-    found = {"reading": sign(study) * (before - after)}
-    if bar is not None:
-        found["estimate"] = sign(study) * (before - bar.ref)
-    if bar is not None and study.noise is not None:
-        found["standard_error"] = study.noise.sigma * math.sqrt(1 / baseline_readings(study) + 1 / max(1, bar.readings))
-    return found
+    """The incumbent against the baseline, what is known of it: `reading`, `estimate`, `standard_error`."""
+    found = gains.gain(study)
+    return {name: value for name, value in found._asdict().items() if value is not None} if found else None
 
 
 def budget_left(study: Study) -> dict[str, Any]:
@@ -79,6 +54,7 @@ def budget_left(study: Study) -> dict[str, Any]:
         "trials": max(0, int(trials) - study.trials) if trials is not None else None,
         "seconds": max(0.0, float(hours) * 3600 - study.elapsed) if hours is not None else None,
         "deadline": study.limits.get("deadline"),
+        **models.left(study),
     }
 
 
@@ -133,6 +109,7 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
         "sigma": study.noise.sigma if study.noise else None,
         "limits": dict(study.limits),
         "budget_left": budget_left(study),
+        "models": models.facts(study),
         "elapsed_seconds": study.elapsed,
         "train_seconds": study.train_seconds,
         "current": {**row_facts(current), "readings": len(current.readings)} if current else None,
@@ -154,6 +131,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  incumbent  {_incumbent(study)}",
         f"  gain       {gain_text(study)}",
         f"  budget     {budget_sentence(study)}",
+        *models.status_lines(study),
     ]
     if study.current:
         number_of = study.launched.replicate + 1 if study.launched else len(study.current.readings) + 1
@@ -194,7 +172,7 @@ def _baseline(study: Study) -> str:
     value = believed_value(base)
     if value is None:
         return f"{base.status.value if base.status else 'unknown'}: it has no value, so no gain can be stated"
-    same = f"; {number(reference(study), 6)} with the candidates' seed" if paired(study) else ""
+    same = f"; {number(gains.reference(study), 6)} with the candidates' seed" if paired(study) else ""
     return f"{value:.6f} ({plural(len([r for r in base.readings if r.value is not None]), 'reading')}{same})"
 
 
@@ -229,7 +207,7 @@ def budget_sentence(study: Study) -> str:
         parts.append(f"{duration(left['seconds'])} of {float(study.limits['hours'] or 0):g} h left")
     if left["deadline"] is not None:
         parts.append(f"until {left['deadline']}")
-    return ", ".join(parts) or "no limit"
+    return ", ".join([*parts, *models.budget_parts(study)]) or "no limit"
 
 
 def row_text(row: TrialRow) -> str:

@@ -1,0 +1,67 @@
+"""What the journal says of the calls of models: asked, answered, away, back; and the two nouns of their money."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from harness.trial import Record
+
+
+class Estimate(Record):
+    """The most that one call can use: tokens of input and output, dollars; `None` when nobody can say.
+
+    `record` is the file of its request below the study's folder.
+    """
+
+    proposal: int
+    proposer: str
+    model: str | None = None
+    retry: bool = False
+    tokens: int | None = None
+    dollars: float | None = None
+    record: str = ""
+
+
+class Bill(Record):
+    """How a call ended and what it used; `None` where nobody knows."""
+
+    outcome: str
+    detail: str = ""
+    model: str | None = None
+    usage: dict[str, int] = Field(default_factory=dict)
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Asked(Estimate):
+    """A model or an agent is about to be called: journalled first, so that no call is ever forgotten."""
+
+    kind: Literal["asked"] = "asked"
+    call: int
+
+
+class Answered(Bill):
+    """How that call ended."""
+
+    kind: Literal["answered"] = "answered"
+    call: int
+
+
+class ModelAway(Record):
+    """A model cannot be asked until that time (UTC), or, without one, until a person has looked. `stated`: the time is the server's own word."""
+
+    kind: Literal["model_away"] = "model_away"
+    proposer: str
+    reason: str
+    detail: str
+    until: str | None = None
+    stated: bool = False
+
+
+class ModelBack(Record):
+    """It is asked again."""
+
+    kind: Literal["model_back"] = "model_back"
+    proposer: str

@@ -1,0 +1,81 @@
+"""Whose turn it is to propose: shares of a mix, stand-ins while a model is away, and when an absence ends the study. Pure: values in, values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+from harness.artifacts.call_events import ModelAway
+from harness.artifacts.calls import Calls
+from harness.artifacts.events import StudyStarted
+from harness.artifacts.study import Study
+from harness.control import budget
+from harness.rules import Rules
+from harness.trial import Stop
+
+FIRST_ABSENCE, LONGEST_ABSENCE = 300.0, 3600.0
+SPENT = frozenset({"calls", "tokens", "dollars", "retries"})
+FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+STAND_IN = "search"
+
+
+class Turn(NamedTuple):
+    """A proposer by name; `stands_for` is the one that is away."""
+
+    name: str
+    stands_for: str = ""
+
+
+def shares(started: StudyStarted, rules: Rules) -> Mapping[str, float]:
+    """Who proposes, by share: the one that was named on the command line, else what program.md says now."""
+    if not started.proposer_by_rules:
+        return {started.proposer: 1.0}
+    return {str(name): share for name, share in (rules.proposer.mix or {rules.proposer.kind: 1.0}).items()}
+
+
+def turn(study: Study, rules: Rules, shared: Mapping[str, float]) -> Turn | None:
+    """The one that is furthest behind its share, of those that can be asked; the stand-in when none can; `None`: wait."""
+    present = {name: share for name, share in shared.items() if name not in study.calls.away}
+    if not present:
+        return Turn(STAND_IN, next(iter(shared))) if rules.proposer.meanwhile in ("search", "replicate") else None
+    made = sum(study.calls.proposals.get(name, 0) for name in shared) + 1
+    whole = sum(shared.values())
+    return Turn(max(present, key=lambda name: present[name] / whole * made - study.calls.proposals.get(name, 0)))
+
+
+def due_back(calls: Calls, now: datetime) -> list[str]:
+    """Those whose stated return has come."""
+    return [name for name, event in calls.away.items() if event.until is not None and _moment(event.until) <= now]
+
+
+def absence(proposer: str, reason: str, detail: str, until: datetime | None, stated: bool = False) -> ModelAway:
+    """The journal's word for it."""
+    text = until.astimezone(timezone.utc).strftime(FORMAT) if until else None
+    return ModelAway(proposer=proposer, reason=reason, detail=detail, until=text, stated=stated)
+
+
+def backoff(calls: Calls, proposer: str, now: datetime) -> datetime:
+    """When to ask again after an outage that nobody gave an end: twice as long after each in a row, an hour at most."""
+    return now + timedelta(seconds=min(LONGEST_ABSENCE, FIRST_ABSENCE * 2 ** min(10, calls.outages.get(proposer, 0))))
+
+
+def stop(study: Study, rules: Rules, shared: Mapping[str, float], seconds: float | None, now: datetime) -> Stop | None:
+    """Whether the study ends because nobody is left to propose: `seconds` are what is left of the night."""
+    away = study.calls.away
+    if not away or turn(study, rules, shared) is not None:
+        return None
+    returns = [_moment(event.until) for name, event in away.items() if name in shared and event.until]
+    last = list(away.values())[-1]
+    if rules.proposer.meanwhile == "wait" and returns:
+        if seconds is None or (min(returns) - now).total_seconds() < seconds:
+            return None
+        late = f"the model is away until {last.until} and the night ends before: {last.detail}"
+        return Stop(reason="model_away", sentence=late, exit_code=budget.RULE)
+    if last.reason in SPENT:
+        return budget.planned(study, last.reason, last.detail)
+    return Stop(reason=last.reason, sentence=f"the model is away: {last.detail}", exit_code=budget.RULE)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, FORMAT).replace(tzinfo=timezone.utc)

@@ -1,0 +1,70 @@
+"""May nearly the same idea run again on the same incumbent? Not by itself: its result is the answer. Pure: values in, values out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from harness.errors import ProposalRefused
+from harness.graph import near
+from harness.trial import Proposal, Record
+
+SHORT_TITLE = 2  # words; what is shorter says too little to be the same
+WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d]+")
+FILLERS = frozenset({"a", "an", "the", "of", "in", "on", "by", "to", "for", "with", "and", "use", "using", "try"})
+CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+class Sibling(Record):
+    """A measured trial on the same parent, with its files in scope."""
+
+    trial: int
+    title: str
+    axis: str
+    gain: float | None
+    files: dict[str, str]
+
+
+def check_near(proposal: Proposal, parents: Mapping[str, str], siblings: Iterable[Sibling]) -> None:
+    """`ProposalRefused` when a sibling changed the same symbols to nearly the same code, or for the same idea in nearly the same words: its result is
+    the answer.
+    """
+    after = {**parents, **{path: text for path, text in proposal.files.items() if text is not None}}
+    for sibling in siblings:
+        gain = "was measured without a gain to state" if sibling.gain is None else f"gained {sibling.gain:+.4f}"
+        earlier = f"trial {sibling.trial} ({sibling.title[:80]})"
+        if found := _near(parents, sibling.files, after):
+            told = f"{earlier} measured nearly this on the same incumbent and {gain} ({found.words}); take it much further, combine it, or declare a replication"
+            raise ProposalRefused("near_duplicate", told, sibling.trial)
+        if _same_idea(proposal, sibling, parents, after):
+            told = f"{earlier} was the same idea on the same part of the same incumbent and {gain}; try another, or say in the title what is different"
+            raise ProposalRefused("near_duplicate", told, sibling.trial)
+
+
+def _same_idea(proposal: Proposal, sibling: Sibling, parents: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """The same axis, a title of the same words in any order, and the same changed symbols; not for constants alone, whose numbers tell.
+
+    The words must be the same: by edit distance "relu to elu" is "relu to gelu" to 98 %.
+    """
+    title = _words(proposal.title)
+    if len(title) < SHORT_TITLE or title != _words(sibling.title) or not proposal.axis or _words(proposal.axis) != _words(sibling.axis):
+        return False
+    changed, before = _symbols(parents, after), _symbols(parents, sibling.files)
+    return changed == before and not all(CONSTANT.fullmatch(name) for _, name in changed)
+
+
+def _symbols(parents: Mapping[str, str], after: Mapping[str, str]) -> set[tuple[str, str]]:
+    return {(path, name) for path, text in after.items() for name in near.changed_symbols(parents.get(path, ""), text)}
+
+
+def _words(text: str) -> set[str]:
+    return set(WORD.findall(text.casefold())) - FILLERS
+
+
+def _near(parents: Mapping[str, str], earlier: Mapping[str, str], after: Mapping[str, str]) -> near.Near | None:
+    """One file is near and the others are the same."""
+    differing = [path for path in after if after[path] != earlier.get(path)]
+    if len(differing) != 1:
+        return None
+    path = differing[0]
+    return near.near(parents.get(path, ""), earlier.get(path, ""), after[path])

@@ -1,0 +1,109 @@
+"""Whose turn it is, and when an absence ends the night: a table of cases."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.artifacts.call_events import ModelAway
+from harness.artifacts.calls import Calls
+from harness.artifacts.study import Study
+from harness.control import turns
+from harness.control.turns import Turn
+from harness.rules import Rules
+from harness.sections import Proposer, StopAt
+from tests import study_factory as make
+
+NOW = datetime(2026, 11, 30, 23, 0, tzinfo=timezone.utc)
+
+
+def rules(**proposer: Any) -> Rules:
+    return Rules(proposer=Proposer(**proposer), stop=StopAt(trials=9))
+
+
+def away(name: str = "anthropic", reason: str = "overloaded", minutes: float | None = 5.0, stated: bool = False) -> ModelAway:
+    return turns.absence(name, reason, "why", NOW + timedelta(minutes=minutes) if minutes is not None else None, stated)
+
+
+def study(*events: ModelAway, made: dict[str, int] | None = None) -> Study:
+    calls = Calls(proposals=made or {})
+    for event in events:
+        calls.left(event)
+    return make.study(1).model_copy(update={"calls": calls, "stop": None})
+
+
+def test_shares_are_those_of_the_command_line_or_of_program_md_as_it_is_now() -> None:
+    started = make.study(1).started
+    assert started is not None
+    named, by_rules = (started.model_copy(update={"proposer": "scripted", "proposer_by_rules": value}) for value in (False, True))
+    assert turns.shares(named, rules(kind="anthropic")) == {"scripted": 1.0}
+    assert turns.shares(by_rules, rules(kind="anthropic")) == {"anthropic": 1.0}
+    assert turns.shares(by_rules, rules(mix={"search": 7, "anthropic": 3})) == {"search": 7.0, "anthropic": 3.0}
+
+
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=2), st.integers(1, 200))
+def test_a_mix_is_never_more_than_one_proposal_off_its_shares(weights: list[int], count: int) -> None:
+    shared = dict(zip(("search", "anthropic"), map(float, weights), strict=True))
+    made: dict[str, int] = {}
+    for _ in range(count):
+        turn = turns.turn(study(made=made), rules(), shared)
+        assert turn is not None and not turn.stands_for
+        made[turn.name] = made.get(turn.name, 0) + 1
+    for name, share in shared.items():
+        assert abs(made.get(name, 0) - count * share / sum(weights)) <= 1.0
+
+
+@pytest.mark.parametrize(("meanwhile", "expected"), [
+    ("search", Turn("search", "anthropic")), ("replicate", Turn("search", "anthropic")), ("wait", None), ("stop", None),
+])  # fmt: skip
+def test_while_the_model_is_away_program_md_says_what_goes_on(meanwhile: str, expected: Turn | None) -> None:
+    law = rules(kind="anthropic", meanwhile=meanwhile)
+    assert turns.turn(study(away()), law, {"anthropic": 1.0}) == expected
+    assert turns.turn(study(), law, {"anthropic": 1.0}) == Turn("anthropic")
+    assert turns.turn(study(away()), law, {"anthropic": 0.3, "search": 0.7}) == Turn("search"), "one of a mix needs no stand-in"
+
+
+@pytest.mark.parametrize(("meanwhile", "event", "left", "reason", "code"), [
+    ("search", away(), None, None, None),
+    ("stop", away(), None, "overloaded", 3),
+    ("stop", away(reason="dollars", minutes=None), None, "dollars", 0),
+    ("wait", away(), None, None, None),
+    ("wait", away(), 3600.0, None, None),
+    ("wait", away(minutes=61), 3600.0, "model_away", 3),
+    ("wait", away(reason="auth", minutes=None), 3600.0, "auth", 3),
+    ("wait", away(reason="calls", minutes=None), None, "calls", 0),
+])  # fmt: skip
+def test_an_absence_ends_the_night_only_when_nobody_is_left_to_wait_for(
+    meanwhile: str, event: ModelAway, left: float | None, reason: str | None, code: int | None
+) -> None:
+    law = rules(kind="anthropic", meanwhile=meanwhile)
+    stop = turns.stop(study(event), law, {"anthropic": 1.0}, left, NOW)
+    assert (stop.reason if stop else None, stop.exit_code if stop else None) == (reason, code)
+    assert turns.stop(study(), law, {"anthropic": 1.0}, left, NOW) is None
+
+
+def test_outages_without_an_end_are_waited_for_twice_as_long_each_time_and_an_hour_at_most() -> None:
+    calls = Calls()
+    minutes = []
+    for _ in range(6):
+        until = turns.backoff(calls, "anthropic", NOW)
+        minutes.append((until - NOW) / timedelta(minutes=1))
+        calls.left(turns.absence("anthropic", "overloaded", "", until))
+        calls.back("anthropic")
+    assert minutes == [5, 10, 20, 40, 60, 60]
+    calls.brought("anthropic")
+    assert turns.backoff(calls, "anthropic", NOW) == NOW + timedelta(minutes=5), "a proposal says that it is over"
+
+
+def test_who_is_due_back_is_told_by_the_clock_and_a_person_calls_back_all_but_those_the_server_sent_away() -> None:
+    calls = Calls()
+    for event in (away("a", minutes=5), away("b", minutes=None), away("c", minutes=500, stated=True)):
+        calls.left(event)
+    assert turns.due_back(calls, NOW + timedelta(minutes=4)) == []
+    assert turns.due_back(calls, NOW + timedelta(minutes=5)) == ["a"]
+    calls.reopen()
+    assert list(calls.away) == ["c"]
