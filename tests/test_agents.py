@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from harness.proposers import agents
+from harness.proposers import agents, told
 from harness.proposers.records import Said
 
 READ, WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
@@ -175,19 +175,25 @@ def test_a_field_of_another_type_is_unknown(kind: str, field: str) -> None:
 
 
 def test_an_answer_is_read_from_its_named_lines_else_from_its_first() -> None:
-    told = agents.answer(
+    words = told.answer(
         "Done!\n\n**Title:** `lower`\n- hypothesis: it overshoots\nExpected effect: +0.01\nrefuted_if: worse\naxis: MATRIX_LR"
     )
-    assert told == {"title": "lower", "hypothesis": "it overshoots", "expected_effect": "+0.01", "refuted_if": "worse", "axis": "MATRIX_LR"}
-    told = agents.answer("## A lower rate\n\nIt overshoots.")
-    assert told == {"title": "A lower rate", "hypothesis": "A lower rate It overshoots."}
-    assert agents.answer("") == {} and agents.answer("***\n---") == {}
+    assert words == {
+        "title": "lower",
+        "hypothesis": "it overshoots",
+        "expected_effect": "+0.01",
+        "refuted_if": "worse",
+        "axis": "MATRIX_LR",
+    }
+    words = told.answer("## A lower rate\n\nIt overshoots.")
+    assert words == {"title": "A lower rate", "hypothesis": "A lower rate It overshoots."}
+    assert told.answer("") == {} and told.answer("***\n---") == {}
 
 
 def test_an_answer_is_harmless_and_short() -> None:
-    told = agents.answer("title: \x1b[31m\u202ered\u200b\x07 \ud800" + "y" * 5000 + "\nhypothesis: " + "z" * 5000)
-    assert told["title"].isprintable() and told["title"].startswith("red")
-    assert len(told["title"]) <= 80 and len(told["hypothesis"]) <= 600
+    words = told.answer("title: \x1b[31m\u202ered\u200b\x07 \ud800" + "y" * 5000 + "\nhypothesis: " + "z" * 5000)
+    assert words["title"].isprintable() and words["title"].startswith("red")
+    assert len(words["title"]) <= 80 and len(words["hypothesis"]) <= 600
 
 
 def test_the_last_message_file_fills_in_where_the_record_has_none() -> None:

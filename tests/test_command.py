@@ -15,9 +15,10 @@ import psutil
 import pytest
 
 from harness.artifacts.study import Study
-from harness.errors import InfrastructureFault, ProposalRefused, UserFault
+from harness.errors import InfrastructureFault, ModelUnavailable, ProposalRefused, UserFault
 from harness.evaluation import guard
 from harness.execution.process import adopt_orphans, boot_id, descendants, kill_and_reap
+from harness.proposers import told, troubles
 from harness.proposers.command import Command
 from harness.proposers.protocol import Briefing, Page
 from harness.rules import Rules
@@ -172,8 +173,43 @@ def test_words_without_an_edit_are_no_proposal(agent: Make, code: str, said: str
 
 
 def test_an_error_record_with_exit_code_0_is_read_for_what_it_is(agent: Make) -> None:
-    refused = refusal(agent(f"print({RESULT!r})", adapter="claude"))
-    assert refused.reason == "no_change" and "429" in str(refused)
+    with pytest.raises(ModelUnavailable, match="429") as caught:
+        agent(f"print({RESULT!r})", adapter="claude").propose(briefing())
+    assert (caught.value.reason, caught.value.backoff, caught.value.until) == ("rate_limited", True, None)
+    assert agent(f"{EDIT}print({RESULT!r})", adapter="claude").propose(briefing()).files, (
+        "an edit in scope is an edit, whatever the record says"
+    )
+    assert refusal(agent("print('429 Too Many Requests, I swear')")).reason == "no_change", "words are no record"
+    reset = RESULT.replace("I have edited train.py.", "the limit resets at 2031-01-01T00:00:00Z")
+    with pytest.raises(ModelUnavailable) as caught:
+        agent(f"print({reset!r})", adapter="claude").propose(briefing())
+    assert caught.value.until is not None and caught.value.until.year in (2030, 2031)
+
+
+@pytest.mark.parametrize(("fault", "reason"), [
+    ("api_error 401", "auth"), ("unexpected status 401 Unauthorized: no such key", "auth"), ("Invalid API key · Please run /login", "auth"),
+    ("exceeded retry limit, last status: 429 Too Many Requests", "rate_limited"), ("Quota exceeded. Check your plan and billing details.", "billing"),
+    ("api_error 529", "overloaded"), ("no final record", ""), ("permission denied", ""), ("a change of a file failed", ""), ("refusal", ""),
+])  # fmt: skip
+def test_a_fault_of_the_record_says_whether_the_next_call_can_succeed(fault: str, reason: str) -> None:
+    assert troubles.of(fault) == reason
+
+
+def test_what_an_earlier_call_about_the_same_proposal_left_stays_aside(agent: Make, tmp_path: Path) -> None:
+    for _ in range(3):
+        agent(EDIT).propose(briefing())
+    assert sorted(path.name for path in (tmp_path / "agents").iterdir()) == ["000012", "000012.1", "000012.2"]
+    assert all((path / "record.json").exists() for path in (tmp_path / "agents").iterdir())
+
+
+@pytest.mark.parametrize(("text", "number"), [
+    ("title: again\nreplication_of: 17", 17), ("- **Replication of:** trial 3", 3), ("replication_of: none", None), ("title: replication_of: 4", None),
+])  # fmt: skip
+def test_a_replication_is_declared_in_a_line_of_its_own(agent: Make, text: str, number: int | None) -> None:
+    assert told.replication(text) == number
+    if number is not None:
+        proposal = agent(f"print({text!r})").propose(briefing())
+        assert (proposal.replicates, proposal.files) == (number, {})
 
 
 def test_an_exit_code_after_a_good_edit_is_noted_and_no_more(agent: Make) -> None:
@@ -355,7 +391,8 @@ def test_an_agent_of_a_killed_harness_is_ended_by_the_next_resume(project: Path,
     facts = {"pid": stray.pid, "started": 0.0, "boot": boot_id(), "marker": "agent-left-over", "place": str(tmp_path / "elsewhere")}
     (call / "running.json").write_text(json.dumps(facts))
     resume_study(project, trials=1)
-    assert stray.wait(5) == -9
+    stray.wait(5)  # it may have been reaped already, by the harness in this process
+    assert not psutil.pid_exists(stray.pid)
     assert not (call / "running.json").exists()
 
 

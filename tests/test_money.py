@@ -217,6 +217,8 @@ def test_after_a_kill_the_spend_is_right_to_the_cent(tmp_path: Path, point: str,
     assert study.calls.made == sent + lost, "a call that was announced and not sent counts, too"
     assert study.calls.cost_usd == pytest.approx(ONE_CALL * sent, abs=1e-9)
     assert study.calls.unknown == lost
+    kept = sorted(folder_of(project).agents.glob("*/*.request.json"))
+    assert len(kept) == sent, "what was sent is kept, also of a conversation that was cut off"
     assert (study.calls.charged_usd > study.calls.cost_usd + 0.01) is bool(lost)
 
 

@@ -64,8 +64,14 @@ def test_every_one_of_a_mix_is_checked() -> None:
     registry.check("mix", {"seed": "3"}, rules, ["dollars"])
 
 
+def test_an_agent_that_is_not_there_is_said_in_the_evening() -> None:
+    rules = RULES.model_copy(update={"proposer": Proposer(kind="command", command=("no-such-agent",))})
+    with pytest.raises(UserFault, match="no-such-agent"):
+        registry.check("command", {}, rules, [])
+
+
 def test_an_agent_under_a_limit_in_dollars_must_say_what_a_call_may_cost() -> None:
-    rules = RULES.model_copy(update={"proposer": Proposer(kind="command", adapter="claude")})
+    rules = RULES.model_copy(update={"proposer": Proposer(kind="command", command=("git",))})
     registry.check("command", {}, rules, ["trials"])
     with pytest.raises(UserFault, match="call_dollars"):
         registry.check("command", {}, rules, ["dollars"])

@@ -13,9 +13,9 @@ import pytest
 
 from harness.artifacts.trial_dir import StudyDir
 from harness.proposers import lookups, toolbox
-from harness.proposers.agents import LIMITS
 from harness.proposers.editor import Editor
 from harness.proposers.lookups import Lookups
+from harness.proposers.told import LIMITS
 from harness.proposers.toolbox import DEFINITIONS, MESSAGES_TOOL_NAMES, Submission, Toolbox, submission
 from harness.rules import parse
 from tests import study_factory

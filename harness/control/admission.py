@@ -20,8 +20,16 @@ class Admission:
         self._study, self._ratchet = study, ratchet
         self._siblings: dict[int, Sibling] = {}
 
+    def completed(self, proposal: Proposal, rules: Rules) -> Proposal:
+        """A declared replication without files gets those of its original."""
+        row = next((row for row in self._study().rows if row.trial == proposal.replicates and row.commit), None)
+        if proposal.files or row is None:
+            return proposal
+        return proposal.model_copy(update={"files": dict(self._texts(row.commit or "", rules))})
+
     def check(self, proposal: Proposal, rules: Rules) -> Change:
         """What the proposal changes, if it may run; otherwise `ProposalRefused`."""
+        proposal = self.completed(proposal, rules)
         parents = self._texts(proposal.parent, rules)
         if proposal.replicates is not None:
             return self._check_replication(proposal, rules, parents)

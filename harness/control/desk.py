@@ -144,7 +144,7 @@ class Desk:
         if proposal is None and turn.stands_for:
             self._clock.sleep(PAUSE_SECONDS)
         self.exhausted = proposal is None and not turn.stands_for
-        return proposal
+        return None if proposal is None else self._admission.completed(proposal, rules)
 
     def _give_a_rest(self, turn: Turn, rules: Rules) -> None:
         """Calls in a row that brought nothing: the model is away for a while."""

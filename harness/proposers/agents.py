@@ -6,7 +6,6 @@ good manners, not containment: what counts is what workroom.py reads back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,10 +13,7 @@ from harness.proposers import records
 from harness.proposers.fence import clean, flat
 from harness.proposers.records import Said
 
-NAMED = re.compile(r"^\W*(title|hypothesis|axis|expected[ _]effect|refuted[ _]if)\b\W*?:[*_`\s]*([^\s*_`].*)$", re.IGNORECASE)
-LIMITS = {"title": 80, "hypothesis": 600, "axis": 80, "expected_effect": 200, "refuted_if": 300}
 PRINTED = frozenset({"plain", "aider"})  # they print text, the others records
-MARKS = "#*`_->=~ \t"
 ANSWER_CHARS = 20_000
 
 HOW = """
@@ -25,7 +21,8 @@ HOW = """
 
 You are in a folder that holds only the files in scope and this page. Edit the files in scope, in place: any other file that is new, changed or gone makes
 the whole proposal void. Do not run them, there is no data here. Nobody answers questions: decide yourself. You have one go; only the edit counts, not what you say
-of it. End with one message of five lines: `title: …`, `hypothesis: …`, `axis: …`, `expected_effect: …`, `refuted_if: …`.
+of it. End with one message of five lines: `title: …`, `hypothesis: …`, `axis: …`, `expected_effect: …`, `refuted_if: …`. Instead
+of an edit a line `replication_of: 17` asks for trial 17 once more, with another seed.
 """
 
 
@@ -92,14 +89,3 @@ def prose(adapter: str, output: str) -> str:
     if adapter in PRINTED:
         return output
     return "\n".join(line for line in output.split("\n") if not line.startswith("{"))
-
-
-def answer(text: str) -> dict[str, str]:
-    """Title, hypothesis and the other fields of a message: from lines that name them, else from its first lines. Clean and capped."""
-    lines = [line for line in clean(text).split("\n") if line.strip(MARKS)]
-    named = [match for match in map(NAMED.match, lines) if match]
-    found = {match.group(1).lower().replace(" ", "_"): match.group(2) for match in named}
-    if lines:
-        found.setdefault("title", lines[0].strip(MARKS))
-        found.setdefault("hypothesis", " ".join(line.strip(MARKS) for line in lines[:6]))
-    return {name: flat(value.strip("*_` \t"), LIMITS[name]) for name, value in found.items()}

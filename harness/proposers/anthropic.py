@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.artifacts import durable, trial_dir
+from harness.artifacts import durable
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import ModelUnavailable, ProposalRefused
@@ -72,7 +72,7 @@ class Anthropic:
     def propose(self, briefing: Briefing) -> Proposal:
         """What a model of the list submitted; `ProposalRefused` when it brought nothing, `ModelUnavailable` when it cannot be asked now."""
         assert briefing.page is not None, "it reads"
-        folder = self._fresh(briefing)
+        folder = self._opened(briefing)
         asking = Asking(
             self._wire(), self._meter, self._prices, self._law, folder, briefing.number, self._interrupted, self._clock, self._secrets
         )
@@ -151,8 +151,6 @@ class Anthropic:
 
     def _proposal(self, briefing: Briefing, editor: Editor, told: Submission, model: str, asking: Asking) -> Proposal:
         files: dict[str, str | None] = dict(editor.changed())
-        if told.replication_of is not None and not files:
-            files = self._texts_of(told.replication_of)
         facts = {name: self._secrets.hide_text(text) for name, text in told.model_dump(exclude={"replication_of"}).items()}
         if self._secrets.found_in(text or "" for text in files.values()):
             raise ProposalRefused("secret", "the model wrote the key into a file; nothing of it was taken")
@@ -161,16 +159,9 @@ class Anthropic:
             replicates=told.replication_of, usage=asking.spent.usage, cost_usd=asking.spent.cost_usd,
         )  # fmt: skip
 
-    def _texts_of(self, trial: int) -> dict[str, str | None]:
-        """The files in scope of an earlier trial; nothing when there is none."""
-        row = next((row for row in self._study().rows if row.trial == trial), None)
-        paths = {name: self._folder.trial(row.folder).file(name) for name in self._rules.scope.editable} if row else {}
-        return {name: path.read_bytes().decode() for name, path in paths.items() if path.is_file()}
-
-    def _fresh(self, briefing: Briefing) -> Path:
+    def _opened(self, briefing: Briefing) -> Path:
         folder = self._folder.agents / f"{briefing.number:06d}"
-        trial_dir.remove(folder)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         assert briefing.page is not None, "it reads"
         durable.replace(folder / "prompt.md", self._secrets.hide((briefing.page.text() + HOW).encode("utf-8", "replace")))
         return folder

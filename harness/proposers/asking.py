@@ -67,7 +67,9 @@ class Asking:
     ) -> None:  # fmt: skip
         self._sender, self._meter, self._prices, self._law = sender, meter, listed, law
         self._folder, self._number, self._interrupted, self._clock, self._secrets = folder, number, interrupted, clock, secrets
-        self._sent = 0
+        self._sent = len(
+            list(folder.glob("*.request.json"))
+        )  # an outage or a kill may have ended an earlier conversation about this proposal
         self.spent = Spent()
 
     def ask(self, body: Mapping[str, Any]) -> Reply:

@@ -17,15 +17,17 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 
-from harness.artifacts import durable, trial_dir
+from harness.artifacts import durable
 from harness.artifacts.call_events import Bill, Estimate
-from harness.errors import InfrastructureFault, ProposalRefused, UserFault
+from harness.errors import InfrastructureFault, ModelUnavailable, ProposalRefused, UserFault
 from harness.execution.clock import Clock, SystemClock
 from harness.execution.process import ProcessTree, boot_id
-from harness.proposers import agents
+from harness.proposers import agents, told, troubles
 from harness.proposers.exchange import in_a_line
+from harness.proposers.fates import wait_seconds
 from harness.proposers.fence import clean, flat
 from harness.proposers.metering import Meter
 from harness.proposers.protocol import Briefing
@@ -142,23 +144,32 @@ class Command:
         return files
 
     def _proposal(self, briefing: Briefing, call: _Call, files: dict[str, str | None]) -> Proposal:
-        if not files:
+        if not files and (reason := troubles.of(call.said.fault)):
+            wait = wait_seconds({}, f"{call.said.fault} {call.said.text}", self._clock.now())
+            until = None if wait is None else self._clock.now() + timedelta(seconds=wait)
+            raise ModelUnavailable(
+                reason, f"the agent's own record says {call.said.fault}", until, backoff=reason not in troubles.FOR_A_PERSON
+            )
+        replicates = told.replication(call.said.text)
+        if not files and replicates is None:
             why = f"exit code {call.exit_code}" + (f", {call.said.fault}" if call.said.fault else "")
             raise ProposalRefused("no_change", f"the agent changed no file ({why}); it said: {call.tail}", cost_usd=call.said.cost_usd)
-        told = agents.answer(call.said.text)
+        words = told.answer(call.said.text)
         if call.exit_code:
-            told["hypothesis"] = f"{told.get('hypothesis', '')} [the agent ended with exit code {call.exit_code}]".strip()
+            words["hypothesis"] = f"{words.get('hypothesis', '')} [the agent ended with exit code {call.exit_code}]".strip()
         return Proposal(
-            id=briefing.number, parent=briefing.incumbent, title=told.pop("title", "") or f"an edit by {self._kind}", **told,
+            id=briefing.number, parent=briefing.incumbent, title=words.pop("title", "") or f"an edit by {self._kind}", **words,
+            replicates=replicates,
             edit=in_a_line(briefing.files, files), files=files, proposer=self.name, model=call.said.model, usage=call.said.usage,
             cost_usd=call.said.cost_usd,
         )  # fmt: skip
 
     def _fresh(self, number: int) -> Path:
-        """An empty folder for this call. What a killed harness left running or lying of the same one is ended and removed."""
+        """An empty folder for this call. What a killed harness left running of the same one is ended; what an earlier call left stays, aside."""
         folder = self._folder / f"{number:06d}"
         end_left_over(folder)
-        trial_dir.remove(folder)
+        if folder.exists():
+            folder.rename(folder.with_name(f"{folder.name}.{len(list(self._folder.glob(f'{folder.name}*')))}"))
         folder.mkdir(parents=True)
         return folder
 

@@ -6,6 +6,7 @@ import difflib
 import importlib.util
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +138,8 @@ def _template(rules: Rules, limited: Collection[str]) -> tuple[str, ...]:
     template = law.command or agents.default_template(law.adapter, rules.scope.editable)
     if not template:
         raise UserFault("the command proposer needs [proposer] command or a known adapter in program.md; docs/proposers.md shows both")
+    if shutil.which(template[0]) is None:
+        raise UserFault(f"the agent {template[0]!r} is not found; install it, or correct [proposer] command in program.md")
     if "dollars" in limited and law.call_dollars is None:
         raise UserFault(
             "[stop] dollars needs [proposer] call_dollars with the command proposer: what one call of the agent may cost at most"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.proposers.agents import LIMITS
 from harness.proposers.editor import Answer, Editor, Wrong, arguments, text, whole
 from harness.proposers.fence import flat
 from harness.proposers.lookups import LARGEST, MOST_TRIALS, NAMES, SOME_TRIALS, Lookups
+from harness.proposers.told import LIMITS
 from harness.trial import Record, Status
 
 EDITOR = "str_replace_based_edit_tool"
@@ -79,7 +79,7 @@ MESSAGES_TOOL_NAMES: tuple[str, ...] = tuple(one["name"] for one in DEFINITIONS)
 
 
 class Submission(Record):
-    """What a model says of its edit; clean, one line each, no longer than `agents.LIMITS`."""
+    """What a model says of its edit; clean, one line each, no longer than `told.LIMITS`."""
 
     title: str
     hypothesis: str
