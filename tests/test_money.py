@@ -273,6 +273,15 @@ def test_a_call_takes_no_longer_than_the_night_has(tmp_path: Path) -> None:
     assert seen and seen[0] <= 100.0
 
 
+def test_an_interruption_between_two_tries_is_one_and_no_outage(tmp_path: Path) -> None:
+    words = iter(["", "INT", "INT", "INT"])
+    rules = Rules(stop=StopAt(trials=1), model=Model(names=("cheap",)))
+    meter = NightMeter(cast("Recorder", Ledger()), lambda: Limits(), lambda: rules, SystemClock())
+    sender = Mouth([Reply(Fate.WAIT, "rate_limited", billed=False, wait_seconds=5.0)] * 2)
+    asking = Asking(sender, meter, LISTED, rules.model, tmp_path, 1, lambda: next(words), SystemClock(), NOTHING)
+    assert asking.ask(body()).fate is Fate.INTERRUPTED and len(sender.replies) == 1
+
+
 def test_records_hold_what_was_asked_and_answered(tmp_path: Path) -> None:
     with stub(Script([lower_and_submit])) as server:
         project = project_of(tmp_path / "p", server.url, "[stop]\ntrials = 1")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,8 +78,10 @@ class Asking:
         while True:
             reply = self._try(body, retry=tries > 0)
             pause = self._pause(reply, tries)
-            if pause is None or not self._sleep(pause):
+            if pause is None:
                 return reply
+            if not self._sleep(pause):
+                return replace(reply, fate=Fate.INTERRUPTED, reason="interrupted")
             tries += 1
 
     def _pause(self, reply: Reply, tries: int) -> float | None:
