@@ -52,7 +52,8 @@ def test_nearly_the_same_number_is_answered_with_the_earlier_gain() -> None:
 @pytest.mark.parametrize(("title", "axis", "text", "said"), [
     ("replace relu squared by gelu", "activation", SILU, True),
     ("Replace ReLU squared by GELU.", "Activation", SILU, True),
-    ("gelu by relu squared: replace", "activation", SILU, True),
+    ("replace gelu by relu squared", "activation", SILU, False),
+    ("replace relu squared by gelu * 2", "activation", SILU, False),
     ("silu in the place of relu squared", "activation", SILU, False),
     ("replace relu squared by gelu", "mlp", SILU, False),
     ("replace relu squared by gelu 2", "activation", SILU, False),
@@ -64,6 +65,15 @@ def test_the_same_idea_in_the_same_words_on_the_same_part_is_refused_and_another
     found = refusal(proposal(text, title, axis), sibling(RELU, "replace relu squared by gelu"))
     assert (found is not None) is said
     assert found is None or ("the same idea" in str(found) and found.earlier == 7)
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("muon rate * 2", "muon rate / 2"), ("rate +50%", "rate -50%"), ("clip where rate < 1", "clip where rate > 1"), ("1e3 steps of warmup", "1e-3 steps of warmup"),
+    ("norm before the residual", "residual before the norm"), ("more decay for queries than keys", "more decay for keys than queries"),
+])  # fmt: skip
+def test_opposite_ideas_are_two(one: str, other: str) -> None:
+    assert refusal(proposal(SILU, one, "x"), sibling(RELU, other, "x")) is None
+    assert refusal(proposal(SILU, one, "x"), sibling(RELU, one.upper(), "X")) is not None
 
 
 def test_constants_are_told_by_their_numbers_and_not_by_their_titles() -> None:
@@ -103,7 +113,7 @@ def row(**more: Any) -> TrialRow:
     (row(), RELU, False, True, "bit for bit"),
     (row(), SILU, False, False, "not that of trial 7"),
     (row(parent="older"), RELU, False, False, "older incumbent"),
-    (row(trial=0), RELU, False, False, "not measured"),
+    (row(trial=0), RELU, False, False, "the baseline is measured again by the harness"),
     (row(verdict=None), RELU, False, False, "not measured"),
     (None, RELU, False, False, "not measured"),
 ])  # fmt: skip

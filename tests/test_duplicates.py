@@ -59,7 +59,17 @@ def test_integers_given_to_seeding_calls_do_not_count(call: str) -> None:
     assert fingerprint(f"{call}(1 + setup.seed)\n") == fingerprint(f"{call}(2 + setup.seed)\n")
     assert fingerprint(f"{call}(1)\n") == fingerprint(f"{call}(-3)\n")
     assert fingerprint(f"{call}(seed=1)\n") == fingerprint(f"{call}(seed=2)\n")
-    assert fingerprint(f"{call}(a)\n") != fingerprint(f"{call}(b)\n")
+    alone = call in ("torch.manual_seed", "torch.cuda.manual_seed_all", "random.seed")  # a statement that seeds is no part of the program
+    assert (fingerprint(f"{call}(a)\n") == fingerprint(f"{call}(b)\n")) is alone
+    assert fingerprint(f"x = {call}(a)\n") != fingerprint(f"x = {call}(b)\n")
+
+
+def test_a_statement_that_seeds_is_a_change_of_the_seed_wherever_it_stands() -> None:
+    text = "import torch\n\n\ndef main():\n    build()\n    train()\n"
+    for line in ("torch.manual_seed(1)", "torch.manual_seed(setup.seed * 5 - 1)", "torch.cuda.manual_seed_all(3)"):
+        assert fingerprint(text.replace("    build()", f"    {line}\n    build()")) == fingerprint(text)
+    own = "def seed(model):\n    model.plant()\n\n\n"
+    assert fingerprint(own + text.replace("    build()", "    seed(model)\n    build()")) != fingerprint(own + text)
 
 
 def test_integers_given_to_other_calls_count() -> None:

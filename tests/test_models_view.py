@@ -85,7 +85,7 @@ def test_who_is_away_is_named_with_the_local_time_of_the_return_and_the_stand_in
     assert "is away until a person has looked (" in line(called(away(None)))
     assert "until 2026-03-11 21:30 local" in line(called(away(utc(make.START + timedelta(days=3)))))
     (found,) = status.as_dict(study)["models"]["away"]
-    assert (found["proposer"], found["until"], found["stated"]) == ("anthropic", BACK, False)
+    assert (found["proposer"], found["until"]) == ("anthropic", BACK)
 
 
 def test_the_report_tells_absences_and_what_a_kept_trial_cost() -> None:
@@ -94,7 +94,7 @@ def test_the_report_tells_absences_and_what_a_kept_trial_cost() -> None:
 
     text = cost(called(*call(1, 0.25), *call(2, 0.17), away(), stand_ins=1))
     assert "- proposer anthropic; model cost: 0.42 dollars; 2 calls, 0 of them retries; 8,000 tokens\n" in text
-    assert "- model cost of a kept trial: 0.42 dollars (1 keep)\n" in text
+    assert "- model cost of a trial of theirs that was kept: 0.42 dollars (1 keep)\n" in text
     assert (
         "- a model was away once; a stand-in proposed 1 trial meanwhile\n- anthropic is away until 03:30 local (rate_limited: too many)"
         in text
@@ -107,7 +107,7 @@ def test_the_report_tells_absences_and_what_a_kept_trial_cost() -> None:
 def test_foreign_words_about_an_absence_are_flat_and_no_markup() -> None:
     study = called(away(detail="a|b\n# c \x1b[2J <script>"))
     assert all(part.isprintable() for part in line(study).split("\n"))
-    assert "a\\|b # c &lt;script>" in "\n".join(models.cost_lines(study, 1))
+    assert "a\\|b # c &lt;script>" in "\n".join(models.cost_lines(study))
     json.dumps(status.as_dict(study), allow_nan=False)
 
 

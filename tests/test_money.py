@@ -26,7 +26,7 @@ from harness.control.meter import NightMeter
 from harness.control.recorder import Recorder
 from harness.errors import ModelUnavailable
 from harness.execution.clock import SystemClock
-from harness.proposers import prices
+from harness.proposers import asking, prices
 from harness.proposers.asking import Asking
 from harness.proposers.fates import Fate, Reply
 from harness.proposers.secret import Secrets
@@ -40,6 +40,11 @@ from tests.projects import folder_of, resume_study, run_study, study_of
 
 LISTED = prices.load({"dear": (50.0, 250.0), "cheap": (1.0, 5.0)})
 NOTHING = Secrets({})
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.0)
 
 
 @dataclass
@@ -67,7 +72,7 @@ class Mouth:
     def send(self, body: Mapping[str, Any], wall_seconds: float, silence_seconds: float, interrupted: Callable[[], str]) -> Reply:
         return self.replies.pop(0)
 
-    def count_tokens(self, body: Mapping[str, Any], wall_seconds: float) -> int | None:
+    def count_tokens(self, body: Mapping[str, Any], wall_seconds: float, interrupted: Callable[[], str]) -> int | None:
         self.counts += 1
         return self.counted
 
@@ -129,15 +134,15 @@ def test_an_answer_without_a_bill_counts_by_its_upper_estimate_and_never_as_noth
         Reply(Fate.RETRY, "unreachable", billed=False, wait_seconds=0.0),
         Reply(Fate.ANSWERED, "answered", model="cheap", usage={"input_tokens": 1000, "output_tokens": 100}, billed=True),
     ]
-    asking = asking_of(ledger, Mouth(replies), Limits(dollars=1.0), tmp_path)
-    asking.ask(body())
-    asking.ask(body())
+    one = asking_of(ledger, Mouth(replies), Limits(dollars=1.0), tmp_path)
+    one.ask(body())
+    one.ask(body())
     calls = ledger.study.calls
     uppers = [event.dollars or 0.0 for event in ledger.events if isinstance(event, Asked)]
     assert calls.cost_usd == pytest.approx(1000 * 1e-6 + 100 * 5e-6)
     assert calls.charged_usd == pytest.approx(sum(uppers[:2]) + calls.cost_usd), "unknown counts, a call that cost nothing does not"
     assert (calls.made, calls.retries, calls.unknown) == (4, 2, 2)
-    assert asking.spent.cost_usd is None
+    assert one.spent.cost_usd is None
 
 
 def test_a_request_that_may_not_fit_is_counted_by_the_server_before_it_is_refused(tmp_path: Path) -> None:
@@ -146,12 +151,12 @@ def test_a_request_that_may_not_fit_is_counted_by_the_server_before_it_is_refuse
     rough = 100_000 * 2e-6
     for counted, fits in ((20_000, True), (None, False), (99_000, False)):
         sender = Mouth([answer], counted=counted)
-        asking = asking_of(Ledger(), sender, Limits(dollars=rough / 2), tmp_path)
+        one = asking_of(Ledger(), sender, Limits(dollars=rough / 2), tmp_path)
         if fits:
-            assert asking.ask(body(words=words)).fate is Fate.ANSWERED
+            assert one.ask(body(words=words)).fate is Fate.ANSWERED
         else:
             with pytest.raises(ModelUnavailable, match=r"\[stop\] dollars"):
-                asking.ask(body(words=words))
+                one.ask(body(words=words))
             assert sender.replies, "nothing was sent"
         assert sender.counts == 1
     roomy = Mouth([answer], counted=1)
@@ -161,8 +166,8 @@ def test_a_request_that_may_not_fit_is_counted_by_the_server_before_it_is_refuse
 
 @pytest.mark.parametrize(("limits", "estimate", "name"), [
     (Limits(calls=3), Estimate(proposal=1, proposer="anthropic"), "calls"),
-    (Limits(retries=1), Estimate(proposal=1, proposer="anthropic", retry=True), "retries"),
-    (Limits(retries=1), Estimate(proposal=1, proposer="anthropic", retry=False), None),
+    (Limits(retries=1, calls=9), Estimate(proposal=1, proposer="anthropic", retry=True), "retries"),
+    (Limits(retries=1, calls=9), Estimate(proposal=1, proposer="anthropic", retry=False), None),
     (Limits(tokens=1000), Estimate(proposal=1, proposer="anthropic", tokens=701), "tokens"),
     (Limits(tokens=1000), Estimate(proposal=1, proposer="anthropic", tokens=700), None),
     (Limits(tokens=1000), Estimate(proposal=1, proposer="command"), "tokens"),
@@ -170,14 +175,15 @@ def test_a_request_that_may_not_fit_is_counted_by_the_server_before_it_is_refuse
     (Limits(dollars=0.5), Estimate(proposal=1, proposer="anthropic", dollars=0.29), None),
     (Limits(dollars=0.5), Estimate(proposal=1, proposer="anthropic", model="m"), "dollars"),
     (Limits(dollars=0.5, tokens=10_000), Estimate(proposal=1, proposer="anthropic", model="m", tokens=10), None),
-    (Limits(), Estimate(proposal=1, proposer="anthropic"), None),
+    (Limits(), Estimate(proposal=1, proposer="anthropic"), "limit"),
+    (Limits(), Estimate(proposal=1, proposer="command"), None),
 ])  # fmt: skip
 def test_each_limit_is_asked_before_the_call(limits: Limits, estimate: Estimate, name: str | None) -> None:
     open_call = Asked(call=3, proposal=1, proposer="anthropic", tokens=100, dollars=0.1)
     calls = Calls(made=3, retries=1, tokens=200, charged_usd=0.1, cost_usd=0.05, open={3: open_call})
     refused = money.refusal(calls, limits, estimate)
     assert (refused[0] if refused else None) == name
-    assert refused is None or f"[stop] {refused[0]}" in refused[1]
+    assert refused is None or "[stop]" in refused[1]
 
 
 def test_money_that_is_gone_ends_a_study_before_the_call_that_would_pass_the_limit(tmp_path: Path) -> None:
@@ -267,19 +273,21 @@ def test_a_call_takes_no_longer_than_the_night_has(tmp_path: Path) -> None:
     sender = Timed([Reply(Fate.WAIT, "rate_limited", billed=False, wait_seconds=500.0)])
     rules = Rules(stop=StopAt(trials=1), model=Model(names=("cheap",), patience_seconds=9999.0))
     limits = Limits(deadline=datetime.now(timezone.utc).replace(microsecond=0), hours=100 / 3600)
-    meter = NightMeter(cast("Recorder", ledger), lambda: limits.model_copy(update={"deadline": None}), lambda: rules, SystemClock())
-    asking = Asking(sender, meter, LISTED, rules.model, tmp_path, 1, lambda: "", SystemClock(), NOTHING)
-    assert asking.ask(body()).fate is Fate.WAIT, "a wait beyond the night's end is not begun"
+    meter = NightMeter(
+        cast("Recorder", ledger), lambda: limits.model_copy(update={"deadline": None, "calls": 9}), lambda: rules, SystemClock()
+    )
+    one = Asking(sender, meter, LISTED, rules.model, tmp_path, 1, lambda: "", SystemClock(), NOTHING)
+    assert one.ask(body()).fate is Fate.WAIT, "a wait beyond the night's end is not begun"
     assert seen and seen[0] <= 100.0
 
 
 def test_an_interruption_between_two_tries_is_one_and_no_outage(tmp_path: Path) -> None:
-    words = iter(["", "INT", "INT", "INT"])
+    words = iter(["", "", "INT", "INT", "INT"])
     rules = Rules(stop=StopAt(trials=1), model=Model(names=("cheap",)))
-    meter = NightMeter(cast("Recorder", Ledger()), lambda: Limits(), lambda: rules, SystemClock())
+    meter = NightMeter(cast("Recorder", Ledger()), lambda: Limits(calls=9), lambda: rules, SystemClock())
     sender = Mouth([Reply(Fate.WAIT, "rate_limited", billed=False, wait_seconds=5.0)] * 2)
-    asking = Asking(sender, meter, LISTED, rules.model, tmp_path, 1, lambda: next(words), SystemClock(), NOTHING)
-    assert asking.ask(body()).fate is Fate.INTERRUPTED and len(sender.replies) == 1
+    one = Asking(sender, meter, LISTED, rules.model, tmp_path, 1, lambda: next(words), SystemClock(), NOTHING)
+    assert one.ask(body()).fate is Fate.INTERRUPTED and len(sender.replies) == 1
 
 
 def test_records_hold_what_was_asked_and_answered(tmp_path: Path) -> None:

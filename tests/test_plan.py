@@ -216,8 +216,8 @@ def test_a_server_that_refuses_is_a_finding_and_the_night_cannot_start(project: 
 def test_an_agent_is_shown_with_its_command_and_whether_it_is_there(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_rules(project, AGENT)
     code, page = planned(project)
-    assert code == 0 and "agent `agent-of-mine {prompt_file}`; not found on PATH" in flat(page)
-    assert "the agent's program 'agent-of-mine' is not found on PATH" in flat(page)
+    assert code == 2 and "agent `agent-of-mine {prompt_file}`; not found on PATH" in flat(page)
+    assert "It cannot start as it is: - the agent 'agent-of-mine' is not found" in flat(page)
     program = tmp_path / "bin" / "agent-of-mine"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -262,7 +262,7 @@ def test_a_device_in_use_is_said_with_its_holder_and_no_lock_is_taken(project: P
 
 def test_a_proposer_of_ones_own_has_a_page_and_an_unknown_bill(project: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text("class Mine:\n    def propose(self, briefing):\n        return None\n")
+    path.write_text("class Mine:\n    def __init__(self, setting): pass\n    def propose(self, briefing):\n        return None\n")
     code, page = planned(project, "--proposer", f"{path}:Mine")
     assert (
         code == 0

@@ -10,7 +10,7 @@ from harness.errors import UserFault
 from harness.proposers import registry
 from harness.rules import Rules
 from harness.sections import Proposer, StopAt
-from tests.projects import ROOT, resume_study, run_study, study_of
+from tests.projects import ROOT, resume_study, run_study, set_rules, study_of
 
 EXAMPLE = ROOT / "examples" / "proposers" / "halving.py"
 RULES = Rules(stop=StopAt(trials=1))
@@ -75,3 +75,50 @@ def test_an_agent_under_a_limit_in_dollars_must_say_what_a_call_may_cost() -> No
     registry.check("command", {}, rules, ["trials"])
     with pytest.raises(UserFault, match="call_dollars"):
         registry.check("command", {}, rules, ["dollars"])
+
+
+START = "from harness.trial import Proposal\nclass Mine:\n    name = 'mine'\n    reads = False\n    def __init__(self, setting): pass\n"
+GOOD = "Proposal(id=b.number, parent=b.incumbent, title='t', files={'train.py': b.files['train.py'].replace('1.2', '1.1')}, proposer='mine'"
+
+
+@pytest.mark.parametrize(("body", "said"), [
+    ("return 1 / 0", "ZeroDivisionError: division by zero, mine.py:7"),
+    ("return {}['x']", "KeyError"),
+    ("return {'title': 'x'}", "returned a dict"),
+    (f"return {GOOD}).model_copy(update={{'id': 99}})", "id from briefing.number"),
+    (f"return {GOOD}).model_copy(update={{'parent': '0' * 40}})", "parent from briefing.incumbent"),
+])  # fmt: skip
+def test_a_fault_of_ones_own_proposer_is_a_refusal_and_a_mended_one_goes_on(project: Path, tmp_path: Path, body: str, said: str) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(f"{START}    def propose(self, b):\n        {body}\n")
+    set_rules(project, "[escalation]\nrefused_proposals = 2\n[stop]\ntrials = 1")
+    stop = run_study(project, proposer=f"{mine}:Mine")
+    assert (stop.reason, stop.exit_code) == ("refused_proposals", 3)
+    assert all(said in one.detail for one in study_of(project).refusals), study_of(project).refusals
+    mine.write_text(f"{START}    def propose(self, b):\n        return {GOOD})\n")
+    assert resume_study(project).reason == "trials"
+
+
+def test_ones_own_file_may_have_dataclasses_a_neighbour_and_no_reads(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text("STEP = '1.1'\n")
+    mine = tmp_path / "mine2.py"
+    mine.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom neighbour import STEP\nfrom harness.trial import Proposal\n"
+        "@dataclass\nclass Mine:\n    setting: object\n    def propose(self, b):\n        return " + GOOD.replace("'1.1'", "STEP") + ")\n"
+    )
+    assert run_study(project, proposer=f"{mine}:Mine", trials=1).reason == "trials"
+
+
+def test_a_class_that_takes_no_setting_is_said_in_time(project: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine3.py"
+    mine.write_text("class Mine:\n    def propose(self, b):\n        return None\n")
+    with pytest.raises(UserFault, match="must take one argument, the setting"):
+        run_study(project, proposer=f"{mine}:Mine", trials=1)
+
+
+def test_mix_by_flag_means_the_one_of_program_md(project: Path) -> None:
+    with pytest.raises(UserFault, match="needs \\[proposer\\] mix"):
+        run_study(project, proposer="mix")
+    set_rules(project, "[proposer]\nmix = { search = 1.0 }\n[stop]\ntrials = 1")
+    assert run_study(project, proposer="mix").reason == "trials"
+    assert study_of(project).rows[1].proposer == "search"

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.artifacts.call_events import ModelAway
@@ -25,8 +25,8 @@ def rules(**proposer: Any) -> Rules:
     return Rules(proposer=Proposer(**proposer), stop=StopAt(trials=9))
 
 
-def away(name: str = "anthropic", reason: str = "overloaded", minutes: float | None = 5.0, stated: bool = False) -> ModelAway:
-    return turns.absence(name, reason, "why", NOW + timedelta(minutes=minutes) if minutes is not None else None, stated)
+def away(name: str = "anthropic", reason: str = "overloaded", minutes: float | None = 5.0) -> ModelAway:
+    return turns.absence(name, reason, "why", NOW + timedelta(minutes=minutes) if minutes is not None else None)
 
 
 def study(*events: ModelAway, made: dict[str, int] | None = None) -> Study:
@@ -45,6 +45,7 @@ def test_shares_are_those_of_the_command_line_or_of_program_md_as_it_is_now() ->
     assert turns.shares(by_rules, rules(mix={"search": 7, "anthropic": 3})) == {"search": 7.0, "anthropic": 3.0}
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=2), st.integers(1, 200))
 def test_a_mix_is_never_more_than_one_proposal_off_its_shares(weights: list[int], count: int) -> None:
     shared = dict(zip(("search", "anthropic"), map(float, weights), strict=True))
@@ -99,11 +100,37 @@ def test_outages_without_an_end_are_waited_for_twice_as_long_each_time_and_an_ho
     assert turns.backoff(calls, "anthropic", NOW) == NOW + timedelta(minutes=5), "a proposal says that it is over"
 
 
-def test_who_is_due_back_is_told_by_the_clock_and_a_person_calls_back_all_but_those_the_server_sent_away() -> None:
+def test_who_is_due_back_is_told_by_the_clock_and_a_person_calls_everybody_back() -> None:
     calls = Calls()
-    for event in (away("a", minutes=5), away("b", minutes=None), away("c", minutes=500, stated=True)):
+    for event in (away("a", minutes=5), away("b", minutes=None), away("c", minutes=500)):
         calls.left(event)
-    assert turns.due_back(calls, NOW + timedelta(minutes=4)) == []
-    assert turns.due_back(calls, NOW + timedelta(minutes=5)) == ["a"]
+    assert turns.due_back(calls, NOW + timedelta(minutes=5)) == [], "not a moment before the stated second"
+    assert turns.due_back(calls, NOW + timedelta(minutes=5, seconds=1)) == ["a"]
     calls.reopen()
-    assert list(calls.away) == ["c"]
+    assert calls.away == {}
+
+
+@pytest.mark.parametrize(("outages", "stated", "passes", "seconds"), [
+    (0, None, True, 300.0), (0, None, False, None), (2, None, True, 1200.0),
+    (0, 600.0, True, 600.0), (0, 0.0, True, 1.0), (0, -50.0, True, 1.0), (1, 0.0, True, 600.0), (1, 7200.0, True, 7200.0), (9, 0.0, False, 3600.0),
+])  # fmt: skip
+def test_a_stated_time_is_kept_and_one_that_is_over_is_no_invitation(
+    outages: int, stated: float | None, passes: bool, seconds: float | None
+) -> None:
+    calls = Calls(outages={"m": outages} if outages else {})
+    found = turns.back_at(calls, "m", None if stated is None else NOW + timedelta(seconds=stated), passes, NOW)
+    assert (None if found is None else (found - NOW).total_seconds()) == seconds
+
+
+def test_who_has_no_more_ideas_is_left_out_and_the_night_ends_when_nobody_is_left() -> None:
+    mix = {"search": 0.5, "anthropic": 0.5}
+    law = rules(kind="anthropic")
+    assert turns.turn(study(), law, mix, {"search"}) == Turn("anthropic")
+    assert turns.stop(study(), law, mix, None, NOW, {"search"}) is None
+    ended = turns.stop(study(), law, {"search": 1.0}, None, NOW, {"search"})
+    assert ended is not None and ended.reason == "proposals"
+    gone = study(away(reason="auth", minutes=None))
+    assert turns.turn(gone, law, {"anthropic": 1.0}, {"search"}) is None
+    stop = turns.stop(gone, law, {"anthropic": 1.0}, None, NOW, {"search"})
+    assert stop is not None and (stop.reason, stop.exit_code) == ("auth", 3), "a stand-in without ideas does not hang the night"
+    assert turns.stop(study(away()), law, {"anthropic": 1.0}, None, NOW, {"search"}) is None, "it is waited for, for it comes back"

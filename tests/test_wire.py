@@ -306,9 +306,9 @@ def test_an_error_inside_a_200_counts_as_the_error_it_names(kind: str, fate: Fat
         (422, "invalid_request_error", "odd", Fate.BAD_REQUEST, "bad_request", False),
         (429, "rate_limit_error", "slow down", Fate.RETRY, "rate_limited", False),
         (499, "", "closed", Fate.RETRY, "closed", False),
-        (500, "api_error", "oops", Fate.RETRY, "server_error", None),
-        (501, "api_error", "oops", Fate.RETRY, "server_error", None),
-        (503, "api_error", "oops", Fate.RETRY, "server_error", None),
+        (500, "api_error", "oops", Fate.RETRY, "server_error", False),
+        (501, "api_error", "oops", Fate.RETRY, "server_error", False),
+        (503, "api_error", "oops", Fate.RETRY, "server_error", False),
         (504, "timeout_error", "oops", Fate.RETRY, "timeout", None),
         (529, "overloaded_error", "Overloaded", Fate.RETRY, "overloaded", False),
     ],
@@ -456,7 +456,15 @@ def test_the_wait_is_the_servers_word(headers: dict[str, str], message: str, sec
 @pytest.mark.parametrize("status", [429, 503, 529])
 def test_a_stated_reset_makes_it_a_wait(status: int, stream: bool) -> None:
     reply = one(stub_of.error_status(status, "rate_limit_error", "slow", {"retry-after": "30"}), stream)
-    assert (reply.fate, reply.wait_seconds, reply.billed) == (Fate.WAIT, 30.0, None if status == 503 else False)
+    assert (reply.fate, reply.wait_seconds, reply.billed) == (Fate.WAIT, 30.0, False)
+
+
+@pytest.mark.parametrize("said", ["999999999999999", "1e308", "604801", "-5"])
+def test_an_absurd_time_is_a_week_at_most_and_never_negative(said: str) -> None:
+    wait = wait_seconds({"retry-after": said}, "", NOW)
+    assert wait is None or 0.0 <= wait <= 7 * 86400
+    for words in ("try again in 999999999 days", "resets at 9999-12-31T23:59:59-14:00"):
+        assert wait_seconds({}, words, NOW) == 7 * 86400
 
 
 def test_a_reset_in_words_is_counted_from_now(stream: bool) -> None:

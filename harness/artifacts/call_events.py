@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,8 +19,8 @@ class Estimate(Record):
     proposer: str
     model: str | None = None
     retry: bool = False
-    tokens: int | None = None
-    dollars: float | None = None
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    dollars: Annotated[float, Field(ge=0)] | None = None
     record: str = ""
 
 
@@ -30,9 +30,9 @@ class Bill(Record):
     outcome: str
     detail: str = ""
     model: str | None = None
-    usage: dict[str, int] = Field(default_factory=dict)
-    tokens: int | None = None
-    cost_usd: float | None = None
+    usage: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    tokens: Annotated[int, Field(ge=0)] | None = None
+    cost_usd: Annotated[float, Field(ge=0)] | None = None
 
 
 class Asked(Estimate):
@@ -50,14 +50,13 @@ class Answered(Bill):
 
 
 class ModelAway(Record):
-    """A model cannot be asked until that time (UTC), or, without one, until a person has looked. `stated`: the time is the server's own word."""
+    """A model cannot be asked until that time (UTC), or, without one, until a person has looked."""
 
     kind: Literal["model_away"] = "model_away"
     proposer: str
     reason: str
     detail: str
     until: str | None = None
-    stated: bool = False
 
 
 class ModelBack(Record):

@@ -28,6 +28,7 @@ class Calls(BaseModel):
     absences: int = 0
     stand_ins: int = 0
     proposals: dict[str, int] = Field(default_factory=dict)
+    latest: int = 0
 
     @property
     def held_tokens(self) -> int:
@@ -42,7 +43,7 @@ class Calls(BaseModel):
     def asked(self, event: Asked) -> None:
         """A call is about to be made."""
         self.made, self.retries = self.made + 1, self.retries + int(event.retry)
-        self.open = {**self.open, event.call: event}
+        self.open, self.latest = {**self.open, event.call: event}, event.proposal
 
     def answered(self, event: Answered) -> None:
         """Its bill, or that there is none."""
@@ -52,6 +53,11 @@ class Calls(BaseModel):
         self.unknown += int(event.cost_usd is None)
         self.cost_usd += event.cost_usd or 0.0
         self.charged_usd += event.cost_usd if event.cost_usd is not None else asked.dollars or 0.0
+
+    def told(self, proposal: int, cost_usd: float | None) -> None:
+        """A cost from a journal whose calls were not announced yet; of an announced call its bill has it."""
+        if proposal > self.latest and cost_usd is not None:
+            self.made, self.cost_usd, self.charged_usd = self.made + 1, self.cost_usd + cost_usd, self.charged_usd + cost_usd
 
     def left(self, event: ModelAway) -> None:
         """A model cannot be asked for a while."""
@@ -74,5 +80,5 @@ class Calls(BaseModel):
         self.proposals = {**self.proposals, proposer: self.proposals.get(proposer, 0) + 1}
 
     def reopen(self) -> None:
-        """A person looked: whoever is away is asked again, but for those of whom the server said when."""
-        self.away = {name: event for name, event in self.away.items() if event.stated}
+        """A person looked: whoever is away is asked again."""
+        self.away = {}

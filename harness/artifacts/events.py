@@ -73,7 +73,9 @@ class Warned(Record):
 
 
 class Proposed(Record):
-    """A proposal arrived and its text is stored. `stands_for` names the proposer that was away."""
+    """A proposal arrived and its text is stored. `stands_for` names the proposer that was away, `turn` the one whose turn it was, as the
+    command line or program.md calls it.
+    """
 
     kind: Literal["proposed"] = "proposed"
     proposal: int
@@ -85,6 +87,7 @@ class Proposed(Record):
     model: str | None = None
     cost_usd: float | None = None
     stands_for: str = ""
+    turn: str = ""
 
 
 class Refused(Record):

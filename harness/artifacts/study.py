@@ -108,12 +108,14 @@ def _warned(study: Study, event: ev.Warned) -> None:
 def _proposed(study: Study, event: ev.Proposed) -> None:
     study.pending, study.proposals = event, event.proposal
     study.unread_in_a_row = 0 if event.proposer not in OFFLINE else study.unread_in_a_row
-    study.calls.brought(event.proposer)
+    study.calls.told(event.proposal, event.cost_usd)
+    study.calls.brought(event.turn or event.proposer)
 
 
 def _refused(study: Study, event: ev.Refused) -> None:
     pending = study.pending
     study.unread_in_a_row += int(event.unread)
+    study.calls.told(event.proposal, event.cost_usd)
     if event.unread:
         study.calls.counted(event.proposer)
     axis, edit = (pending.axis, pending.edit) if pending else ("", "")

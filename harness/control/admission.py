@@ -39,7 +39,7 @@ class Admission:
             if refusal.reason != "duplicate" or refusal.earlier is None:
                 raise
             row = self._study().row(refusal.earlier)
-            said = f"trial {row.trial} ({row.title[:80]}): {replication.result(row)} ({rules.metric.name})"
+            said = f"trial {row.trial}: {replication.result(row)} ({rules.metric.name})"
             raise ProposalRefused("duplicate", f"the same program was tried already, {said}; propose something else", row.trial) from None
         if proposal.proposer not in OFFLINE:  # a person's list and a search mean their small steps
             again.check_near(proposal, parents, self._measured_on(proposal.parent, rules))
@@ -48,9 +48,12 @@ class Admission:
     def _check_replication(self, proposal: Proposal, rules: Rules, parents: Mapping[str, str]) -> Change:
         study = self._study()
         row = next((row for row in study.rows if row.trial == proposal.replicates), None)
-        repeated = any(other.replicates == proposal.replicates for other in study.rows)
+        repeated = any(other.replicates == proposal.replicates and other.status is not Status.INTERRUPTED for other in study.rows)
+        if not proposal.files:
+            raise ProposalRefused("replication", f"there is no trial {proposal.replicates} to repeat; look at the list of trials")
+        change = replication.check(proposal, parents, row, repeated, study.bar is not None and study.bar.paired)
         guard.check(proposal, rules, parents, {})
-        return replication.check(proposal, parents, row, repeated, study.bar is not None and study.bar.paired)
+        return change
 
     def _known(self) -> dict[str, int]:
         """What may not come again: the programs that were measured, and the very bytes of those that failed (a repair may look much like them).

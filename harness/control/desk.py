@@ -16,6 +16,7 @@ from harness.control import turns
 from harness.control.admission import Admission
 from harness.control.meter import NightMeter
 from harness.control.recorder import Recorder
+from harness.control.rota import Rota
 from harness.control.staff import Staff
 from harness.control.steering import Steering
 from harness.control.turns import Turn
@@ -33,7 +34,7 @@ PAUSE_SECONDS = 0.5
 
 
 class Desk:
-    """The proposals of one study. `exhausted` is set when its only proposer has no more."""
+    """The proposals of one study."""
 
     def __init__(
         self, recorder: Recorder, ratchet: Ratchet, steering: Steering, admission: Admission, clock: Clock, interrupted: Callable[[], str]
@@ -42,22 +43,11 @@ class Desk:
         self._clock, self._interrupted = clock, interrupted
         self._meter = NightMeter(recorder, lambda: steering.limits, lambda: steering.rules, clock)
         self._staff = Staff(self._make, lambda message: recorder.emit(Warned(code="proposer", message=message)))
-        self.exhausted = False
+        self.rota = Rota(lambda: recorder.study, clock)
 
     @property
     def _study(self) -> Study:
         return self._recorder.study
-
-    def turn(self, rules: Rules) -> Turn | None:
-        """Whose turn it is."""
-        started = self._study.started
-        assert started is not None, "a study that proposes has started"
-        return turns.turn(self._study, rules, turns.shares(started, rules))
-
-    def replicating(self, rules: Rules) -> bool:
-        """Whether the model is away and program.md wants replications meanwhile."""
-        turn = self.turn(rules)
-        return rules.proposer.meanwhile == "replicate" and turn is not None and bool(turn.stands_for)
 
     def admit(self, rules: Rules, tip: str) -> bool:
         """Take one proposal on the commit `tip`; `True` when it became a trial."""
@@ -98,9 +88,9 @@ class Desk:
 
     def _ask(self, rules: Rules, tip: str) -> Proposal | None:
         """Ask whose turn it is, unless a crash left an answer stored but not yet in the journal."""
-        for name in turns.due_back(self._study.calls, self._clock.now()):
+        for name in self.rota.due_back():
             self._recorder.emit(ModelBack(proposer=name))
-        turn = self.turn(rules)
+        turn = self.rota.turn(rules)
         if turn is None:
             self._clock.sleep(PAUSE_SECONDS)
             return None
@@ -121,7 +111,7 @@ class Desk:
         self._recorder.emit(Proposed(
             proposal=number, stored_sha256=hashlib.sha256(data).hexdigest(), title=proposal.title[:300], axis=proposal.axis[:80], edit=proposal.edit[:300],
             proposer=proposal.proposer, model=proposal.model, cost_usd=proposal.cost_usd,
-            stands_for=turn.stands_for if turn.name == proposal.proposer else "",
+            stands_for=turn.stands_for if turn.name == proposal.proposer else "", turn=turn.name,
         ))  # fmt: skip
         return proposal
 
@@ -134,17 +124,17 @@ class Desk:
         except ProposalRefused as refusal:
             if refusal.reason != INTERRUPTED:
                 self._refuse_unread(turn, number, refusal, reads)
-                self._give_a_rest(turn, rules)
+                if reads:
+                    self._give_a_rest(turn, rules)
             return None
         except ModelUnavailable as fault:
-            now = self._clock.now()
-            until = fault.until or (turns.backoff(self._study.calls, turn.name, now) if fault.backoff else None)
-            self._recorder.emit(turns.absence(turn.name, fault.reason, str(fault)[:500], until, stated=fault.until is not None))
+            until = turns.back_at(self._study.calls, turn.name, fault.until, fault.backoff, self._clock.now())
+            self._recorder.emit(turns.absence(turn.name, fault.reason, str(fault), until))
             return None
-        if proposal is None and turn.stands_for:
-            self._clock.sleep(PAUSE_SECONDS)
-        self.exhausted = proposal is None and not turn.stands_for
-        return None if proposal is None else self._admission.completed(proposal, rules)
+        if proposal is None:
+            self.rota.dry_on[turn.name] = tip
+            return None
+        return self._admission.completed(proposal, rules)
 
     def _give_a_rest(self, turn: Turn, rules: Rules) -> None:
         """Calls in a row that brought nothing: the model is away for a while."""
@@ -153,7 +143,7 @@ class Desk:
             return
         said = f"{count} calls of {turn.name} in a row brought no edit; the last: {self._study.refusals[-1].detail}"
         until = turns.backoff(self._study.calls, turn.name, self._clock.now())
-        self._recorder.emit(turns.absence(turn.name, "failed_calls", said[:500], until))
+        self._recorder.emit(turns.absence(turn.name, "failed_calls", said, until))
 
     def _briefing(self, proposer: Proposer, rules: Rules, number: int, tip: str) -> Briefing:
         study, started, files = self._study, self._study.started, self._texts(tip, rules)

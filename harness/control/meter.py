@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from pydantic import ValidationError
-
 from harness.artifacts.call_events import Answered, Asked, Bill, Estimate
 from harness.artifacts.trial_dir import StudyDir
 from harness.control import budget, money
@@ -46,7 +44,7 @@ class NightMeter:
         """What is left of the night less one trial."""
         study = self._recorder.study
         seconds = budget.left(study, self._limits(), self._rules(), self._clock.now()).seconds
-        return None if seconds is None else max(1.0, seconds - budget.expected_seconds(study))
+        return None if seconds is None else max(0.0, seconds - budget.expected_seconds(study))
 
 
 def answered(number: int, bill: Bill) -> Answered:
@@ -67,5 +65,5 @@ def _stored(folder: StudyDir, record: str) -> Bill | None:
         return None
     try:
         return Bill.model_validate(json.loads(path.read_bytes())["bill"])
-    except (ValueError, KeyError, TypeError, ValidationError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

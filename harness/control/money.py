@@ -26,6 +26,8 @@ def left(calls: Calls, allowed: Limits) -> dict[str, Any]:
 def refusal(calls: Calls, allowed: Limits, estimate: Estimate) -> tuple[str, str] | None:
     """Which limit the next call would pass, with a sentence; `None` when it may be made."""
     rest = left(calls, allowed)
+    if estimate.proposer == "anthropic" and rest["calls"] is rest["tokens"] is rest["dollars"] is None:
+        return "limit", "no limit is left on what a model may use; set dollars, tokens or calls in [stop]"
     if rest["calls"] == 0:
         return "calls", f"all {allowed.calls} calls of models are used ([stop] calls)"
     if estimate.retry and rest["retries"] == 0:

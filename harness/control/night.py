@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Interrupted, Settled, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.control import budget, turns, wording
+from harness.control import budget, wording
 from harness.control.desk import Desk
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
@@ -53,14 +53,10 @@ class Night:
         if request.exists():
             request.unlink()
             return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
-        if self.desk.exhausted:
-            return budget.exhausted(self.study)
         rules, limits, now = self.steering.rules, self.steering.limits, self.clock.now()
         if stop := budget.stop(self.study, limits, rules, now):
             return stop
-        assert self.study.started is not None, "a night begins with study_started"
-        seconds = budget.left(self.study, limits, rules, now).seconds
-        return turns.stop(self.study, rules, turns.shares(self.study.started, rules), seconds, now)
+        return self.desk.rota.stop(rules, budget.left(self.study, limits, rules, now).seconds)
 
     def baseline(self) -> bool:
         """Trial 0: HEAD's files, measured with seeds 0, 1, 2 (two readings on a known GPU)."""
@@ -175,7 +171,7 @@ class Night:
             return False
         group = self.study.rereadings.get(incumbent.trial, [])
         taken = len(group) + self.study.rereadings_failed
-        rules, replicating = self.steering.rules, self.desk.replicating(self.steering.rules)
+        rules, replicating = self.steering.rules, self.desk.rota.replicating(self.steering.rules)
         if not (judge.remeasure_due(rules, bar, taken) or (replicating and judge.rereading_tells(rules, bar, taken))):
             return False
         files = self._texts(incumbent.commit or "")

@@ -79,7 +79,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
     amounts = {name: getattr(wishes, name) for name in AMOUNTS}
     allowed = limits.at_start(rules, company.clock.now(), amounts)
     registry.check(proposer, wishes.options, rules, allowed.given())
-    warnings = registry.preflight(proposer, rules)
+    warnings = registry.preflight(proposer, rules, company.interrupts.reason)
     resolve_command(rules)
     device = devices.find(rules.run.device)
     ratchet = Ratchet(folder.project, wishes.tag, folder.index)
@@ -101,7 +101,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
         event = StudyStarted(
             tag=wishes.tag, program=str(wishes.program.resolve()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
             baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
-            proposer_options=options, proposer_by_rules=wishes.proposer is None, limits=allowed.model_dump(mode="json"), data=data,
+            proposer_options=options, proposer_by_rules=wishes.proposer in (None, registry.MIX), limits=allowed.model_dump(mode="json"), data=data,
             environment=provenance.environment(device.name, plumbing.version()),
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
@@ -142,7 +142,7 @@ def resume(
             steering.flags = {name: getattr(new, name) if said is not None else None for name, said in flags.items()}
             allowed = old.model_copy(update={name: value for name, value in steering.flags.items() if value is not None})
             registry.check(name, study.started.proposer_options, steering.rules, allowed.given())
-            registry.preflight(name, steering.rules)
+            registry.preflight(name, steering.rules, company.interrupts.reason)
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
             return _run(recorder, ratchet, steering, device, company)
 

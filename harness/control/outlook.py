@@ -218,8 +218,6 @@ def _paid(rules: Rules, shares: Mapping[str, float], server: tuple[str, ...] | N
 def _concerns(rules: Rules, shares: Mapping[str, float], allowed: Limits, paid: Paid, offline: bool) -> list[str]:
     """What the settings of the proposers promise and cannot keep."""
     found = []
-    if paid.agent and paid.agent_at is None:
-        found.append(f"the agent's program {paid.agent[0]!r} is not found on PATH; every call of it will fail")
     if (
         offline
         and "anthropic" in shares

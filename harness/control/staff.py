@@ -16,6 +16,7 @@ class Staff:
     def __init__(self, make: Callable[[str, Rules], Proposer], warn: Callable[[str], None]) -> None:
         self._make, self._warn = make, warn
         self._made: dict[str, tuple[tuple[Section, ...], Proposer]] = {}
+        self._said = ""
 
     def get(self, name: str, rules: Rules) -> Proposer:
         """The proposer under the rules in force; `ModelUnavailable` when it cannot be built."""
@@ -28,7 +29,9 @@ class Staff:
         except UserFault as fault:
             if before is None:
                 raise ModelUnavailable("settings", str(fault)) from None
-            self._warn(f"{fault}; {name} goes on as before")
-            made = before[1]
-        self._made[name] = (law, made)
+            if str(fault) != self._said:
+                self._warn(f"{fault}; {name} goes on as before")
+            self._said = str(fault)
+            return before[1]
+        self._made[name], self._said = (law, made), ""
         return made

@@ -15,7 +15,7 @@ from harness.trial import Record
 
 PAGE_BYTES = (25 * 1024, 60 * 1024)  # without program.md and the files in scope
 BYTES_A_TOKEN = (4.0, 2.5)
-FEW_ANSWERS = 3
+FEW_ANSWERS = 1  # an edit and its submission in one
 FEW_TOKENS = 500
 MORE_PROPOSALS = 1.3  # of those asked for, some are refused before they become a trial
 EARLIER_LOW, EARLIER_HIGH = 0.75, 1.5

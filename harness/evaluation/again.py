@@ -10,8 +10,8 @@ from harness.graph import near
 from harness.trial import Proposal, Record
 
 SHORT_TITLE = 2  # words; what is shorter says too little to be the same
-WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d]+")
-FILLERS = frozenset({"a", "an", "the", "of", "in", "on", "by", "to", "for", "with", "and", "use", "using", "try"})
+WORD = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?|[^\W\d]+|[^\w\s.,:;!?'\"()`]")
+FILLERS = frozenset({"a", "an", "the", "use", "using", "try"})
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -32,7 +32,7 @@ def check_near(proposal: Proposal, parents: Mapping[str, str], siblings: Iterabl
     after = {**parents, **{path: text for path, text in proposal.files.items() if text is not None}}
     for sibling in siblings:
         gain = "was measured without a gain to state" if sibling.gain is None else f"gained {sibling.gain:+.4f}"
-        earlier = f"trial {sibling.trial} ({sibling.title[:80]})"
+        earlier = f"trial {sibling.trial}"
         if found := _near(parents, sibling.files, after):
             told = f"{earlier} measured nearly this on the same incumbent and {gain} ({found.words}); take it much further, combine it, or declare a replication"
             raise ProposalRefused("near_duplicate", told, sibling.trial)
@@ -42,9 +42,8 @@ def check_near(proposal: Proposal, parents: Mapping[str, str], siblings: Iterabl
 
 
 def _same_idea(proposal: Proposal, sibling: Sibling, parents: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """The same axis, a title of the same words in any order, and the same changed symbols; not for constants alone, whose numbers tell.
-
-    The words must be the same: by edit distance "relu to elu" is "relu to gelu" to 98 %.
+    """The same axis, a title of the same words, numbers and signs in the same order, and the same changed symbols; not for constants alone, whose numbers
+    tell. By edit distance "relu to elu" is "relu to gelu" to 98 %, and "rate * 2" has the words of "rate / 2".
     """
     title = _words(proposal.title)
     if len(title) < SHORT_TITLE or title != _words(sibling.title) or not proposal.axis or _words(proposal.axis) != _words(sibling.axis):
@@ -57,8 +56,8 @@ def _symbols(parents: Mapping[str, str], after: Mapping[str, str]) -> set[tuple[
     return {(path, name) for path, text in after.items() for name in near.changed_symbols(parents.get(path, ""), text)}
 
 
-def _words(text: str) -> set[str]:
-    return set(WORD.findall(text.casefold())) - FILLERS
+def _words(text: str) -> list[str]:
+    return [word for word in WORD.findall(text.casefold()) if word not in FILLERS]
 
 
 def _near(parents: Mapping[str, str], earlier: Mapping[str, str], after: Mapping[str, str]) -> near.Near | None:

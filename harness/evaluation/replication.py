@@ -13,7 +13,9 @@ from harness.trial import MEASURED, Change, Proposal
 def check(proposal: Proposal, parents: Mapping[str, str], row: TrialRow | None, repeated: bool, paired: bool) -> Change:
     """The change of the trial `row` once more; `ProposalRefused` when that would say nothing or was done. `repeated`: it was replicated before."""
     number = proposal.replicates
-    if row is None or row.status not in MEASURED or row.trial == 0:
+    if row is not None and row.trial == 0:
+        raise ProposalRefused("replication", "the baseline is measured again by the harness where that says something; propose a change")
+    if row is None or row.status not in MEASURED:
         raise ProposalRefused(
             "replication", f"trial {number} was not measured, so there is nothing to repeat; propose a change of your own"
         )

@@ -66,6 +66,7 @@ def fingerprint(text: str, ignore_seeds: bool = True, alone: bool = True) -> str
     tree = _tree(text, "")  # one of its own: it is changed below
     if ignore_seeds:
         _blank_seeds(tree)
+        _drop_seed_calls(tree)
     normalise(tree, alone)
     if ignore_seeds:
         _blank_seed_calls(tree)
@@ -158,6 +159,25 @@ def _blank_seed_calls(tree: ast.Module) -> None:
             node.args = [_blank(argument) for argument in node.args]
             for keyword in node.keywords:
                 keyword.value = _blank(keyword.value)
+
+
+def _drop_seed_calls(tree: ast.Module) -> None:
+    """A statement that does nothing but seed a generator says nothing of the program, wherever it stands."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            kept = [one for one in body if not (isinstance(one, ast.Expr) and _seeds(one.value))]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+
+
+def _seeds(value: ast.expr) -> bool:
+    """`torch.manual_seed(…)`, `random.seed(…)`; not a function of the file's own that is called seed."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return False
+    owner = ast.unparse(value.func.value)
+    return value.func.attr in ("manual_seed", "manual_seed_all") or (
+        value.func.attr == "seed" and owner in ("random", "np.random", "numpy.random", "torch")
+    )
 
 
 def _called(call: ast.Call) -> str:

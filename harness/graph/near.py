@@ -20,6 +20,7 @@ from harness.graph.normal import normalise, spelling
 
 CLOSE = 0.02  # largest relative difference of two numbers that are near
 CLOSE_TO_1 = 0.05  # and of their distances from 1, where one of them is at most 1
+LARGE = 1000  # whole numbers below are counts
 TOLD = 3  # pairs of numbers that are named
 LONGEST = 200  # characters of what is told
 SHORT = 128  # bits of a whole number that is told in full
@@ -98,7 +99,13 @@ def _distance(one: str, other: str) -> float:
     old, new = NUMBER.fullmatch(one), NUMBER.fullmatch(other)
     if not old or not new or old[1] != new[1]:
         return math.inf
-    return _apart(int(old[2], 16), int(new[2], 16)) if old[1] == "int" else _apart_floats(float(old[2]), float(new[2]))
+    return _apart_whole(int(old[2], 16), int(new[2], 16)) if old[1] == "int" else _apart_floats(float(old[2]), float(new[2]))
+
+
+def _apart_whole(one: int, other: int) -> float:
+    """Small counts mean what they say, and so do multiples of 8, 64 or 128, which decide how fast a shape is."""
+    same_shape = one & -one == other & -other and min(abs(one), abs(other)) >= LARGE
+    return _apart(one, other) if same_shape or one == other else math.inf
 
 
 def _apart_floats(one: float, other: float) -> float:

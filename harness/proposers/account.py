@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from harness.errors import UserFault
 from harness.proposers import prices
@@ -46,13 +46,13 @@ def check(law: Model, limited: Collection[str]) -> None:
         )
 
 
-def preflight(law: Model) -> list[str]:
+def preflight(law: Model, interrupted: Callable[[], str] = str) -> list[str]:
     """Ask the server for its models, at no cost. A wrong key or no model at all is a `UserFault`; what may pass until the first call is a warning."""
     wire = connect(law)
     warnings, there = [], 0
     try:
         for name in law.names:
-            reply = wire.check(name, CHECK_SECONDS)
+            reply = wire.check(name, CHECK_SECONDS, interrupted)
             if reply.fate is Fate.STOP:
                 raise UserFault(
                     f"the model's server refuses: {reply.reason}, {reply.detail}; correct the key or the account, then start again"

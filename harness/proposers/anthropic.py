@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from harness.trial import Change, Proposal
 LONG_CACHE = {"type": "ephemeral", "ttl": "1h"}
 SAME_ACCOUNT = frozenset({"unreachable", "no_message", "reset"})
 MOST_REFUSALS = 2
+REST_SECONDS = 300.0
 HOW = """
 # How to send it
 
@@ -49,6 +51,19 @@ class _NextModel(Exception):
     def __init__(self, end: ProposalRefused | ModelUnavailable) -> None:
         super().__init__(str(end))
         self.end = end
+
+
+class _Rest:
+    """A model that is not asked for a while: until the stated time, `REST_SECONDS` after an outage, for ever when the server does not have it."""
+
+    def __init__(self, end: ModelUnavailable, now: datetime) -> None:
+        self.end = end
+        ever = now + timedelta(days=3650)
+        self.until = end.until or (now + timedelta(seconds=REST_SECONDS) if end.backoff else ever)
+
+    def due(self, now: datetime) -> bool:
+        """Whether it may be asked again."""
+        return now >= self.until
 
 
 class Anthropic:
@@ -67,7 +82,7 @@ class Anthropic:
         self._sender = sender
         self._prices = account.price_list(rules.model)
         self._secrets = Secrets({"key": account.key(rules.model) or "", **{name: os.environ.get(name, "") for name in KEYS}})
-        self._gone: set[str] = set()
+        self._away: dict[str, _Rest] = {}
 
     def propose(self, briefing: Briefing) -> Proposal:
         """What a model of the list submitted; `ProposalRefused` when it brought nothing, `ModelUnavailable` when it cannot be asked now."""
@@ -78,37 +93,45 @@ class Anthropic:
         )
         try:
             return self._first_of(briefing, asking)
-        except ProposalRefused as refusal:
-            refusal.cost_usd = asking.spent.cost_usd
+        except (ProposalRefused, ModelUnavailable) as fault:
+            fault.args = (self._secrets.hide_text(str(fault)),)
+            if isinstance(fault, ProposalRefused):
+                fault.cost_usd = asking.spent.cost_usd
             raise
 
     def _first_of(self, briefing: Briefing, asking: Asking) -> Proposal:
         """Of the models in their order; what one of them refused is shown to one other at most."""
-        end: ProposalRefused | ModelUnavailable | None = None
-        refusals = 0
-        for model in [name for name in self._law.names if name not in self._gone]:
+        refusals: list[ProposalRefused] = []
+        for model in self._law.names:
+            if model in self._away and not self._away[model].due(self._clock.now()):
+                continue
             try:
                 return self._converse(model, briefing, asking)
             except _NextModel as next_model:
-                end = _sooner(end, next_model.end)
-                refusals += int(isinstance(next_model.end, ProposalRefused))
-            if refusals == MOST_REFUSALS:
+                if isinstance(next_model.end, ModelUnavailable):
+                    self._away[model] = _Rest(next_model.end, self._clock.now())
+                else:
+                    refusals.append(next_model.end)
+            if len(refusals) == MOST_REFUSALS:
                 break
-        raise end or ModelUnavailable("no_model", f"the server has none of the models {', '.join(self._law.names)}; correct [model] names")
+        if refusals:
+            raise refusals[-1]
+        raise min((rest for rest in self._away.values()), key=lambda rest: rest.until).end
 
     def _converse(self, model: str, briefing: Briefing, asking: Asking) -> Proposal:
         editor = Editor(briefing.files)
         toolbox = Toolbox(editor, Lookups(self._study, self._folder, self._rules))
-        refused: list[ProposalRefused] = []
+        refused: list[Proposal] = []
 
         def proposal(told: Submission) -> Proposal:
             return self._proposal(briefing, editor, told, model, asking)
 
         def vet(told: Submission) -> str:
+            one = proposal(told)
             try:
-                self._check(proposal(told))
+                self._check(one)
             except ProposalRefused as refusal:
-                refused.append(refusal)
+                refused.append(one)
                 return str(refusal)
             return ""
 
@@ -120,8 +143,8 @@ class Anthropic:
             told = dialogue.take(reply)
             if told is not None:
                 return proposal(told).model_copy(update={"model": reply.model or model})
-        if dialogue.last is not None and refused:
-            return proposal(dialogue.last)  # the guard refuses it once more, for the record
+        if refused:
+            return refused[-1]  # as it was handed in: the guard refuses it once more, for the record
         raise ProposalRefused("turns", f"{self._law.turns} answers ([model] turns) brought no proposal")
 
     def _must_be_an_answer(self, model: str, reply: Reply) -> None:
@@ -132,7 +155,6 @@ class Anthropic:
         if reply.fate is Fate.REFUSED:
             raise _NextModel(ProposalRefused("refusal", f"the model refused: {said}"))
         if reply.fate is Fate.NEXT_MODEL:
-            self._gone.add(model)
             raise _NextModel(ModelUnavailable(reply.reason, said))
         if reply.fate is Fate.BAD_REQUEST:
             raise ProposalRefused(reply.reason, f"the server does not take the request: {said}")
@@ -170,12 +192,3 @@ class Anthropic:
         if self._sender is None:
             self._sender = account.connect(self._law)
         return self._sender
-
-
-def _sooner(
-    one: ProposalRefused | ModelUnavailable | None, other: ProposalRefused | ModelUnavailable
-) -> ProposalRefused | ModelUnavailable:
-    """The end that counts: of two models that are away the one whose return is stated, and sooner; else the latest."""
-    if isinstance(one, ModelUnavailable) and isinstance(other, ModelUnavailable) and one.until is not None:
-        return one if other.until is None or one.until <= other.until else other
-    return other

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +30,7 @@ COUNT_MARGIN = 1.05
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 16.0
 NAP_SECONDS = 0.1
 COUNT_SECONDS = 30.0
+INTERRUPTED = Reply(Fate.INTERRUPTED, "interrupted", billed=False)
 
 
 class Sender(Protocol):
@@ -39,7 +40,7 @@ class Sender(Protocol):
         """One try."""
         ...
 
-    def count_tokens(self, body: Mapping[str, Any], wall_seconds: float) -> int | None:
+    def count_tokens(self, body: Mapping[str, Any], wall_seconds: float, interrupted: Callable[[], str]) -> int | None:
         """Input tokens of a request, as the server counts them; `None` when it cannot say."""
         ...
 
@@ -74,6 +75,8 @@ class Asking:
 
     def ask(self, body: Mapping[str, Any]) -> Reply:
         """The answer, or the last try's reply when there is none to be had now. Raises `ModelUnavailable` when a limit forbids the call."""
+        if self._interrupted():
+            return INTERRUPTED
         tries = 0
         while True:
             reply = self._try(body, retry=tries > 0)
@@ -81,16 +84,21 @@ class Asking:
             if pause is None:
                 return reply
             if not self._sleep(pause):
-                return replace(reply, fate=Fate.INTERRUPTED, reason="interrupted")
+                return INTERRUPTED
+            if not self._meter.fits(self._estimate(body, retry=True)):
+                return reply
             tries += 1
 
     def _pause(self, reply: Reply, tries: int) -> float | None:
         """Seconds until the same may be sent again; `None` when that does not help, is too often, or takes longer than the device should wait."""
         if reply.fate not in (Fate.RETRY, Fate.WAIT) or tries >= self._law.retries:
             return None
-        wait = reply.wait_seconds if reply.wait_seconds is not None else min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)
+        if reply.wait_seconds is not None:
+            pause = max(reply.wait_seconds, pause)  # a server that says "now" is not hammered either
         left = self._meter.seconds_left()
-        return None if wait > self._law.patience_seconds or (left is not None and wait >= left) else wait
+        stated = reply.wait_seconds is not None and reply.wait_seconds > self._law.patience_seconds
+        return None if stated or (left is not None and pause >= left) else pause
 
     def _sleep(self, seconds: float) -> bool:
         """Whether the time passed without an interruption."""
@@ -102,11 +110,12 @@ class Asking:
         return True
 
     def _try(self, body: Mapping[str, Any], retry: bool) -> Reply:
-        estimate = self._estimate(body, retry)
-        number = self._meter.ask(estimate)
-        self._sent += 1
-        durable.replace(self._file("request"), self._json({"estimate": estimate.model_dump(), "body": body}))
         left = self._meter.seconds_left()
+        if left is not None and left <= 0:
+            raise ModelUnavailable("time", "no time is left for another call and a trial")
+        number = self._meter.ask(self._estimate(body, retry))
+        self._sent += 1
+        durable.replace(self._file("request"), self._json({"body": body}))
         wall = self._law.wall_seconds if left is None else min(self._law.wall_seconds, left)
         silence = self._law.silence_seconds if self._law.stream else wall  # without a stream a server is silent until it is done
         reply = self._sender.send(body, wall, silence, self._interrupted)
@@ -122,7 +131,8 @@ class Asking:
         rough = self._upper(body, len(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")) + OVERHEAD_TOKENS, retry)
         if self._meter.fits(rough):
             return rough
-        counted = self._sender.count_tokens(body, COUNT_SECONDS)
+        counted = self._sender.count_tokens(body, COUNT_SECONDS, self._interrupted)
+        durable.replace(self._folder / f"{self._sent + 1:03d}.count.json", self._json({"input_tokens": counted, "body": body}))
         return rough if counted is None else self._upper(body, int(counted * COUNT_MARGIN) + 1, retry)
 
     def _upper(self, body: Mapping[str, Any], input_tokens: int, retry: bool) -> Estimate:
@@ -152,5 +162,6 @@ class Asking:
 
 def unavailable(reply: Reply, clock: Clock) -> ModelUnavailable:
     """A reply that no further try can better now, as what the study must know of it."""
-    until = clock.now() + timedelta(seconds=reply.wait_seconds) if reply.wait_seconds is not None else None
-    return ModelUnavailable(reply.reason, reply.detail or reply.reason, until=until, backoff=reply.fate is not Fate.STOP)
+    stop = reply.fate is Fate.STOP  # whatever time comes with it: a person has to look
+    until = clock.now() + timedelta(seconds=reply.wait_seconds) if reply.wait_seconds is not None and not stop else None
+    return ModelUnavailable(reply.reason, reply.detail or reply.reason, until=until, backoff=not stop)

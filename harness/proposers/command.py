@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 import secrets
 import select
@@ -22,10 +21,10 @@ from pathlib import Path
 
 from harness.artifacts import durable
 from harness.artifacts.call_events import Bill, Estimate
-from harness.errors import InfrastructureFault, ModelUnavailable, ProposalRefused, UserFault
+from harness.errors import ModelUnavailable, ProposalRefused, UserFault
 from harness.execution.clock import Clock, SystemClock
 from harness.execution.process import ProcessTree, boot_id
-from harness.proposers import agents, told, troubles
+from harness.proposers import agents, surroundings, told, troubles
 from harness.proposers.exchange import in_a_line
 from harness.proposers.fates import wait_seconds
 from harness.proposers.fence import clean, flat
@@ -42,11 +41,6 @@ MAX_ARGUMENT = 128 * 1024 - 1  # of one argument, by Linux
 HOLES = re.compile(r"\{(prompt_file|workdir|output_file|prompt)\}")
 STDIN = "<{prompt_file}"
 FEED = "import os, sys\nos.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)\nos.execvp(sys.argv[2], sys.argv[2:])"
-INHERITED = (
-    "HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
-    "XDG_CACHE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "HTTPS_PROXY",
-    "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-)  # fmt: skip
 LATE = {
     "agent_timeout": "the agent was not done in {wall:g} s",
     "agent_silent": "the agent neither printed nor wrote anything for {silence:g} s",
@@ -118,10 +112,16 @@ class Command:
 
     def _metered(self, briefing: Briefing, room: Workroom, folder: Path, prompt: str) -> _Call:
         """The call, announced and settled; what it cost is unknown when it ended by a fault of ours."""
+        marker = f"agent-{secrets.token_hex(8)}"
+        environment = surroundings.of(self._kind, room, marker, self._given)
+        argv = self._argv(room, prompt, environment)
+        left = self._meter.seconds_left()
+        if left is not None and left <= 0:
+            raise ModelUnavailable("time", "no time is left for another call and a trial")
         number = self._meter.ask(Estimate(proposal=briefing.number, proposer=self.name, dollars=self._most))
         bill = Bill(outcome="failed")
         try:
-            call = self._call(room, folder, prompt)
+            call = self._call(room, folder, argv, environment, self._wall if left is None else min(self._wall, left))
             said = call.said
             bill = Bill(
                 outcome=call.late or "ended", detail=said.fault, model=said.model, usage=said.usage, tokens=sum(said.usage.values()) or None,
@@ -173,22 +173,21 @@ class Command:
         folder.mkdir(parents=True)
         return folder
 
-    def _call(self, room: Workroom, folder: Path, prompt: str) -> _Call:
-        marker = f"agent-{secrets.token_hex(8)}"
-        environment = self._environment(room, marker)
+    def _call(self, room: Workroom, folder: Path, argv: list[str], environment: Mapping[str, str], wall: float) -> _Call:
         began = self._clock.monotonic()
-        tree = ProcessTree(self._argv(room, prompt, environment), room.work, environment, room.log, self._cap, [])
+        tree = ProcessTree(argv, room.work, environment, room.log, self._cap, [])
         code, late = -1, "interrupted"
         try:
+            marker = environment["RATCHET_JOB"]
             running = {"pid": tree.pid, "started": tree.started, "boot": boot_id(), "marker": marker, "place": str(room.place)}
             durable.replace(folder / "running.json", json.dumps(running).encode())
-            late = self._follow(tree, room)
+            late = self._follow(tree, room, wall)
         finally:
             code = tree.end()
             call = self._read(room, folder, late, code, self._clock.monotonic() - began)
         return call
 
-    def _follow(self, tree: ProcessTree, room: Workroom) -> str:
+    def _follow(self, tree: ProcessTree, room: Workroom, wall: float) -> str:
         """Wait for the agent's end; the reason when it has to be ended, else ''."""
         began = heard = looked = self._clock.monotonic()
         seen = room.activity()
@@ -200,7 +199,7 @@ class Command:
             if self._interrupted():
                 return "interrupted"
             now = self._clock.monotonic()
-            if now - began > self._wall:
+            if now - began > wall:
                 return "agent_timeout"
             if now - looked > LOOK_SECONDS:
                 looked, before, seen = now, seen, room.activity()
@@ -238,13 +237,7 @@ class Command:
             )
         found = shutil.which(words[0], path=environment.get("PATH"))
         if found is None:
-            raise InfrastructureFault(f"the agent {words[0]!r} is not found; install it, or correct its command in program.md")
+            said = f"the agent {words[0]!r} is not found; install it, or correct its command in program.md"
+            raise ModelUnavailable("no_agent", said, backoff=True)
         words[0] = str(Path(found).absolute())
         return [sys.executable, "-I", "-S", "-c", FEED, str(room.prompt), *words] if STDIN in self._template else words
-
-    def _environment(self, room: Workroom, marker: str) -> dict[str, str]:
-        """An allow-list, the adapter's own, and what the caller gives. No device: an agent has nothing to train."""
-        kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        own = {"TMPDIR": str(room.scratch), "GIT_CEILING_DIRECTORIES": str(room.place), "CUDA_VISIBLE_DEVICES": "", "NO_COLOR": "1", "TERM": "dumb",
-               "PYTHONDONTWRITEBYTECODE": "1", "RATCHET_JOB": marker}  # fmt: skip
-        return {**kept, **own, **agents.ADAPTERS[self._kind].environment, **self._given}

@@ -20,7 +20,9 @@ NOBODY = "Nobody answers questions. Decide yourself: make one edit with the edit
 UNSENT = "You have edited the file but not handed it in. Call submit now."
 CUT = "Your last answer was cut off at the limit of its length, and nothing of it counts. Make smaller edits: replace single places, do not write whole files."
 UNREADABLE = "Your last answer could not be read ({why}), and nothing of it counts. Use the tools as they are described."
-EARLIER = "not done: another call of the same answer failed; look at its error first, then call submit again"
+EARLIER = (
+    "not done: submit must be the last call of an answer in which every other call succeeded; look at their results, then call submit again"
+)
 UNCHANGED = "no file was changed; make an edit first, or name in replication_of the trial that you want repeated"
 
 
@@ -31,7 +33,6 @@ class Dialogue:
         self._editor, self._toolbox, self._vet = editor, toolbox, vet
         self._messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": page}]}]
         self._reminders = 0
-        self.last: Submission | None = None
 
     def messages(self) -> list[dict[str, Any]]:
         """What is to be sent: the page and the last results carry a mark for the provider's short cache."""
@@ -44,9 +45,9 @@ class Dialogue:
     def take(self, reply: Reply) -> Submission | None:
         """The submission that ends it, or `None` when the conversation goes on; `ProposalRefused` when it has failed."""
         calls = [block for block in reply.content if block.get("type") == "tool_use"]
-        said = [block for block in reply.content if block.get("type") != "text" or block.get("text")]  # the API takes no empty text back
-        if said and reply.fate is Fate.ANSWERED:
-            self._messages.append({"role": "assistant", "content": said})
+        said = [block for block in reply.content if block.get("type") != "text" or block.get("text")]
+        if reply.fate is Fate.ANSWERED and any(block.get("type") == "tool_use" or str(block.get("text", "")).strip() for block in said):
+            self._messages.append({"role": "assistant", "content": said})  # the API takes neither white space nor thinking alone back
         if reply.fate is Fate.CUT_OFF:
             self._remind(CUT, "cut_off", reply.detail or "the answer was cut off at its limit")
         elif reply.fate is Fate.STRANGE:
@@ -72,7 +73,7 @@ class Dialogue:
 
     def _results(self, calls: list[dict[str, Any]]) -> Submission | None:
         """Do what was asked, in order; a submission in the same answer as a failed call is not taken."""
-        failed = False
+        failed = any(call["name"] == SUBMIT for call in calls[:-1])  # what stands behind a submission would be lost without a word
         for call in calls:
             handed_in = call["name"] == SUBMIT
             answer, done = self._submitted(call["input"], failed) if handed_in else (self._toolbox.run(call["name"], call["input"]), None)
@@ -88,7 +89,6 @@ class Dialogue:
             told = UNCHANGED
         if isinstance(told, str):
             return Answer(told, is_error=True), None
-        self.last = told
         wrong = self._vet(told)
         return (Answer(f"refused before any device time: {wrong}", is_error=True), None) if wrong else (Answer(""), told)
 

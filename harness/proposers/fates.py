@@ -16,11 +16,10 @@ from enum import Enum
 from typing import Any
 
 MAX_TOKENS = 10**12
+LONGEST_WAIT = 7 * 86400.0
 ENDS = ("tool_use", "end_turn", "stop_sequence")
 CUTS = ("max_tokens", "model_context_window_exceeded")
-NO_MODEL = re.compile(
-    r"\bmodels?\b[^.]*\b(retired|does not exist|not found|no longer|end[- ]of[- ]life)\b|\bno such model\b", re.IGNORECASE
-)
+NO_MODEL = re.compile(r"\bmodels?\b[^.]*\b(retired|does not exist|not found|no longer|end[- ]of[- ]life)\b|\bno such model\b", re.I)
 NO_MONEY = re.compile(r"credit balance|usage limit|spend(ing)? limit|\bbilling\b|on hold", re.IGNORECASE)
 TOO_LARGE = re.compile(r"prompt is too long|context (limit|length|window)", re.IGNORECASE)
 RESET_AT = re.compile(r"(\d{4}-\d\d-\d\d)(?:T| at | )(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(Z|UTC|[+-]\d\d:\d\d)?")
@@ -129,7 +128,7 @@ def of_error(status: int, body: object, headers: Mapping[str, str], now: datetim
     wait = wait_seconds(headers, message, now, limited=told == 429)
     if fate is Fate.RETRY and told in (429, 503, 529) and wait is not None:
         fate = Fate.WAIT
-    free = not late and (told < 500 or told == 529)
+    free = not late and told != 504  # no answer stands behind an error status; behind a gateway's one may be under way
     said = [] if late else [str(status)]
     said += [word for word in (kind, code, message or (body if isinstance(body, str) else "")) if word]
     return Reply(fate, reason, " ".join(said), billed=False if free else None, wait_seconds=wait)
@@ -153,14 +152,14 @@ def _of_status(status: int, kind: str, code: str, message: str) -> tuple[Fate, s
 
 
 def wait_seconds(headers: Mapping[str, str], message: str, now: datetime, limited: bool = True) -> float | None:
-    """How long the server asks to wait, at least 0; None when it does not say. `limited`: the rate headers are the reason of the error."""
+    """How long the server asks to wait, from 0 to a week; None when it does not say. `limited`: the rate headers are the reason of the error."""
     told = {name.lower(): value.strip() for name, value in headers.items()}
     found = _number(told.get("retry-after-ms", ""))
     if found is not None:
-        return max(0.0, found / 1000)
+        return min(LONGEST_WAIT, max(0.0, found / 1000))
     after = told.get("retry-after", "")
     said = (_number(after), _until(_date(after), now), _until_reset(told, now) if limited else None, _in_words(message, now))
-    return next((max(0.0, seconds) for seconds in said if seconds is not None), None)
+    return next((min(LONGEST_WAIT, max(0.0, seconds)) for seconds in said if seconds is not None), None)
 
 
 def _until_reset(told: Mapping[str, str], now: datetime) -> float | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import os
-import re
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
 from harness.execution.clock import Clock
-from harness.proposers import account, agents
+from harness.proposers import account, agents, own
 from harness.proposers.anthropic import Anthropic
 from harness.proposers.command import Command
 from harness.proposers.metering import Meter
@@ -29,7 +27,6 @@ from harness.trial import Change, Proposal
 NAMES = ("search", "scripted", "command", "anthropic")
 MIX = "mix"
 USES: dict[str, set[str]] = {"search": {"seed"}, "scripted": {"edits"}, "command": set(), "anthropic": set()}
-OWN = re.compile(r"\.py:\w+$")
 STANDS_IN = {"seed"}  # for `search`, which also takes the place of a model that is away
 
 
@@ -48,10 +45,12 @@ class Setting:
 
 def named(rules: Rules, wished: str | None = None) -> str:
     """The proposer that the command line names, one of the person's own with the whole path of its file; else program.md's."""
-    if wished is None:
+    if wished == MIX and not rules.proposer.mix:
+        raise UserFault("--proposer mix needs [proposer] mix in program.md, such as mix = { search = 0.7, anthropic = 0.3 }")
+    if wished in (None, MIX):
         return MIX if rules.proposer.mix else rules.proposer.kind
-    path, _, attribute = wished.rpartition(":")
-    return f"{Path(path).resolve()}:{attribute}" if OWN.search(wished) else wished
+    path, _, attribute = str(wished).rpartition(":")
+    return f"{Path(path).resolve()}:{attribute}" if own.NAME.search(str(wished)) else str(wished)
 
 
 def keep(name: str, options: Mapping[str, str], path: Path) -> dict[str, str]:
@@ -66,8 +65,8 @@ def check(name: str, options: Mapping[str, str], rules: Rules, limited: Collecti
     """Refuse, before anything is spent, a name that is none, a flag that would be ignored, and settings that cannot work: a `UserFault`. `limited` names
     the limits of [stop] that are set.
     """
-    if OWN.search(name):
-        _own(name)
+    if own.NAME.search(name):
+        own.load(name)
     elif name != MIX and name not in NAMES:
         near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.0)[0]
         raise UserFault(f"no proposer {name!r}; did you mean {near!r}? There are: {', '.join(NAMES)}, or FILE.py:CLASS of your own")
@@ -84,10 +83,10 @@ def check(name: str, options: Mapping[str, str], rules: Rules, limited: Collecti
             account.check(rules.model, limited)
 
 
-def preflight(name: str, rules: Rules) -> list[str]:
+def preflight(name: str, rules: Rules, interrupted: Callable[[], str] = str) -> list[str]:
     """Warnings of what a model's server says before the night, at no cost; a `UserFault` for what cannot work."""
     asked = set(rules.proposer.mix or {}) if name == MIX else {name}
-    return account.preflight(rules.model) if "anthropic" in asked else []
+    return account.preflight(rules.model, interrupted) if "anthropic" in asked else []
 
 
 def make(name: str, options: Mapping[str, str], setting: Setting) -> Proposer:
@@ -98,8 +97,8 @@ def make(name: str, options: Mapping[str, str], setting: Setting) -> Proposer:
         return Search(seed=int(options.get("seed", "0")))
     if name == "scripted":
         return _scripted(options)
-    if OWN.search(name):
-        return _own(name)(setting)
+    if own.NAME.search(name):
+        return own.load(name)(setting)
     if name == "anthropic":
         return Anthropic(setting.rules, setting.folder, setting.meter, setting.study, setting.check, setting.interrupted, setting.clock)
     law = setting.rules.proposer
@@ -108,23 +107,6 @@ def make(name: str, options: Mapping[str, str], setting: Setting) -> Proposer:
         silence_seconds=law.silence_seconds, output_cap_kb=law.output_kb, environment=_keys(law.keys, "[proposer] keys"),
         interrupted=setting.interrupted, meter=setting.meter, call_dollars=law.call_dollars, clock=setting.clock,
     )  # fmt: skip
-
-
-def _own(name: str) -> Callable[[Setting], Proposer]:
-    """A class of the person's own, from a file; it runs in the harness's process, as part of it."""
-    path, _, attribute = name.rpartition(":")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise UserFault(f"--proposer {name}: there is no file {path}")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (ImportError, SyntaxError, NameError, AttributeError, LookupError, TypeError, ValueError, OSError) as error:
-        raise UserFault(f"--proposer {name}: {path} cannot be imported: {type(error).__name__}: {error}") from error
-    made: Callable[[Setting], Proposer] | None = getattr(module, attribute, None)
-    if not callable(made) or not callable(getattr(made, "propose", None)):
-        raise UserFault(f"--proposer {name}: {path} has no class {attribute} with a method propose(briefing)")
-    return made
 
 
 def _scripted(options: Mapping[str, str]) -> Scripted:
@@ -140,6 +122,10 @@ def _template(rules: Rules, limited: Collection[str]) -> tuple[str, ...]:
         raise UserFault("the command proposer needs [proposer] command or a known adapter in program.md; docs/proposers.md shows both")
     if shutil.which(template[0]) is None:
         raise UserFault(f"the agent {template[0]!r} is not found; install it, or correct [proposer] command in program.md")
+    if "tokens" in limited:
+        raise UserFault(
+            "[stop] tokens cannot hold an agent, of whom nobody knows before a call what it uses; use calls, or dollars with call_dollars"
+        )
     if "dollars" in limited and law.call_dollars is None:
         raise UserFault(
             "[stop] dollars needs [proposer] call_dollars with the command proposer: what one call of the agent may cost at most"

@@ -79,7 +79,7 @@ class Wire:
         request = {**asked, "extra_body": rest, "timeout": _limits(wall_seconds, silence_seconds)}
         return self._try(partial(self._streamed if self._stream else self._whole, request), wall_seconds, interrupted)
 
-    def count_tokens(self, body: Mapping[str, Any], wall_seconds: float) -> int | None:
+    def count_tokens(self, body: Mapping[str, Any], wall_seconds: float, interrupted: Callable[[], str] = str) -> int | None:
         """The tokens of a request's input; `None` when the server cannot say."""
         rest = {name: body[name] for name in COUNTED if name in body}
 
@@ -88,16 +88,16 @@ class Wire:
             counted = self._client.messages.count_tokens(model=body["model"], messages=body["messages"], extra_body=rest, timeout=limits)
             return {**_shell(None), "usage": _json(counted)}
 
-        return self._try(ask, wall_seconds, lambda: "").usage.get("input_tokens")
+        return self._try(ask, wall_seconds, interrupted).usage.get("input_tokens")
 
-    def check(self, model: str, wall_seconds: float) -> Reply:
+    def check(self, model: str, wall_seconds: float, interrupted: Callable[[], str] = str) -> Reply:
         """Whether the server has the model, at no cost."""
 
         def ask(_call: Call) -> dict[str, Any]:
             found = _json(self._client.models.retrieve(model, timeout=_limits(wall_seconds, wall_seconds)))
             return {**_shell(found.get("id")), "lifecycle": found.get("lifecycle")} if isinstance(found.get("id"), str) else {}
 
-        call = Call(ask).follow(wall_seconds, lambda: "")
+        call = Call(ask).follow(wall_seconds, interrupted)
         reply = replace(self._reply(call), stop_reason=None, billed=False)
         if (call.message or {}).get("lifecycle") == "retired":
             return replace(reply, fate=Fate.NEXT_MODEL, reason="no_model", detail="the model is retired")

@@ -10,7 +10,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import money
 from harness.control.limits import Limits
-from harness.trial import OFFLINE
+from harness.trial import OFFLINE, Status
 from harness.views.text import flatten, md, plural
 
 COUNTERS = ("calls", "tokens", "dollars", "retries")
@@ -124,8 +124,8 @@ def _retries(count: int, rest: int | None) -> str:
     return f", {count:,} of them retries{more}" if count or more else ""
 
 
-def cost_lines(study: Study, keeps: int) -> list[str]:
-    """What models cost, for the report's list; `keeps` is how many trials were kept."""
+def cost_lines(study: Study) -> list[str]:
+    """What models cost, for the report's list."""
     calls, proposer = study.calls, study.started.proposer if study.started else ""
     if not calls.made:
         cost = "none, the proposer is offline" if proposer in OFFLINE else "none, no model was asked"
@@ -133,8 +133,11 @@ def cost_lines(study: Study, keeps: int) -> list[str]:
     said = f"{spent(study)}; {plural(calls.made, 'call')}, {calls.retries:,} of them retries; {calls.tokens:,} tokens"
     held = f"; {plural(len(calls.open), 'call')} not answered yet, at most {money_text(calls.held_usd)}" if calls.open else ""
     lines = [f"proposer {md(proposer)}; model cost: {said}{held}"]
+    keeps = sum(row.trial > 0 and row.status is Status.KEEP and row.proposer not in OFFLINE for row in study.rows)
     if keeps and not calls.unknown and not calls.open:
-        lines.append(f"model cost of a kept trial: {money_text(calls.cost_usd / keeps)} dollars ({plural(keeps, 'keep')})")
+        lines.append(
+            f"model cost of a trial of theirs that was kept: {money_text(calls.cost_usd / keeps)} dollars ({plural(keeps, 'keep')})"
+        )
     return lines + _absences(study)
 
 

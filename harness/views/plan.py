@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +16,7 @@ from harness.views.models import money_text
 from harness.views.rules_text import MEANWHILE, sentences, shares_text
 from harness.views.text import duration, flatten
 
-WIDTH, INDENT = 118, 14
+WIDEST, INDENT = 118, 14
 
 
 def as_text(seen: Outlook) -> str:
@@ -32,10 +33,14 @@ def as_text(seen: Outlook) -> str:
     return "\n\n".join("\n".join(part) for part in parts)
 
 
+def _width() -> int:
+    return max(60, min(WIDEST, shutil.get_terminal_size((WIDEST + 1, 24)).columns - 1))
+
+
 def _row(name: str, said: str) -> str:
     return textwrap.fill(
         said,
-        WIDTH,
+        _width(),
         initial_indent=f"  {name:<{INDENT - 2}}",
         subsequent_indent=" " * INDENT,
         break_long_words=False,
@@ -45,7 +50,7 @@ def _row(name: str, said: str) -> str:
 
 def _item(said: str) -> str:
     return textwrap.fill(
-        flatten(said, 600), WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        flatten(said, 600), _width(), initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -138,7 +143,8 @@ def _end(seen: Outlook) -> str:
     when = f"at {times[0]}" if len(times) == 1 else f"between {times[0]} and {times[1]}" if times else "at a time that nobody knows yet"
     if night.earliest is None and night.latest is not None:
         when = f"by {times[0]} at the latest"
-    target = "; a target that is met ends it sooner" if seen.rules.stop.target is not None else ""
+    sooner = [name for name in ("target", "plateau") if getattr(seen.rules.stop, name) is not None]
+    target = f"; {' or '.join(f'[stop] {name}' for name in sooner)} may end it sooner" if sooner else ""
     return f"{when}, by {' or '.join(f'[stop] {name}' for name in night.ends) or 'no limit that is known'}{target}"
 
 

@@ -133,7 +133,7 @@ def _cost(study: Study) -> str:
     tokens = sum(total(row, "tokens") or 0 for row in study.rows)
     share = f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}" if study.elapsed > 0 else "of no time yet"
     lines = [f"- trials: {status.counts_text(study)}", f"- training: {duration(study.train_seconds)}, {share}",
-             f"- tokens trained on in settled trials: {tokens:,.0f}", *(f"- {line}" for line in models.cost_lines(study, status.keeps(study)))]  # fmt: skip
+             f"- tokens trained on in settled trials: {tokens:,.0f}", *(f"- {line}" for line in models.cost_lines(study))]  # fmt: skip
     return "## What it cost\n\n" + "\n".join(lines)
 
 

@@ -99,6 +99,7 @@ def stop(rules: Rules, allowed: Limits) -> str:
     ends += [f"{allowed.hours:g} h"] if allowed.hours is not None else []
     ends += [f"{allowed.deadline:%H:%M}"] if allowed.deadline is not None else []
     ends += [f"{rules.metric.name} {rules.stop.target:g}"] if rules.stop.target is not None else []
+    ends += [f"{plural(rules.stop.plateau, 'trial')} in a row without a keep"] if rules.stop.plateau is not None else []
     models = [f"{value:,g} {name}" if name == "dollars" else f"{value:,} {name}" for name in ("dollars", "calls", "tokens", "retries")
               if (value := getattr(allowed, name)) is not None]  # fmt: skip
     first = ", whichever comes first" if len(ends) > 1 else ""

@@ -1,0 +1,46 @@
+"""Whose turn it is in the study at hand (turns.py decides), and who had no more ideas on the present incumbent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from harness.artifacts.study import Study
+from harness.control import turns
+from harness.control.turns import Turn
+from harness.execution.clock import Clock
+from harness.rules import Rules
+from harness.trial import Stop
+
+
+class Rota:
+    """The turns of one study. `dry_on` has, by proposer, the commit on which it had no more ideas; a new incumbent may give it some."""
+
+    def __init__(self, study: Callable[[], Study], clock: Clock) -> None:
+        self._study, self._clock = study, clock
+        self.dry_on: dict[str, str] = {}
+
+    def turn(self, rules: Rules) -> Turn | None:
+        """Whose turn it is; `None`: nobody's now."""
+        return turns.turn(self._study(), rules, self._shares(rules), self._dry())
+
+    def stop(self, rules: Rules, seconds: float | None) -> Stop | None:
+        """Whether nobody is left to propose; `seconds` are what is left of the night."""
+        return turns.stop(self._study(), rules, self._shares(rules), seconds, self._clock.now(), self._dry())
+
+    def due_back(self) -> list[str]:
+        """Whose absence is over."""
+        return turns.due_back(self._study().calls, self._clock.now())
+
+    def replicating(self, rules: Rules) -> bool:
+        """Whether the model is away and program.md wants replications meanwhile."""
+        turn = self.turn(rules)
+        return rules.proposer.meanwhile == "replicate" and turn is not None and bool(turn.stands_for)
+
+    def _shares(self, rules: Rules) -> Mapping[str, float]:
+        started = self._study().started
+        assert started is not None, "a study that proposes has started"
+        return turns.shares(started, rules)
+
+    def _dry(self) -> set[str]:
+        incumbent = self._study().incumbent
+        return {name for name, tip in self.dry_on.items() if incumbent is not None and tip == incumbent.commit}
