@@ -53,6 +53,8 @@ from tests.models import (
 )  # fmt: skip
 from tests.projects import Seen, folder_of, git, resume_study, run_study, set_rules, study_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:

@@ -100,7 +100,7 @@ answers = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(replies=st.lists(answers, min_size=1, max_size=40), dollars=st.floats(0.005, 0.5), asked=st.sampled_from(["cheap", "dear"]))
 def test_no_order_of_replies_spends_more_than_the_limit_and_one_call(
     tmp_path_factory: pytest.TempPathFactory, replies: list[Reply], dollars: float, asked: str
