@@ -186,6 +186,7 @@ def test_each_limit_is_asked_before_the_call(limits: Limits, estimate: Estimate,
     assert refused is None or "[stop]" in refused[1]
 
 
+@pytest.mark.slow
 def test_money_that_is_gone_ends_a_study_before_the_call_that_would_pass_the_limit(tmp_path: Path) -> None:
     with stub(Script([lower_and_submit] * 50)) as server:
         project = project_of(
@@ -199,6 +200,7 @@ def test_money_that_is_gone_ends_a_study_before_the_call_that_would_pass_the_lim
     assert 0.0 < study.calls.charged_usd <= 0.03 and study.calls.open == {}
 
 
+@pytest.mark.slow
 def test_the_last_trials_go_on_without_a_model_when_its_calls_are_used_up(tmp_path: Path) -> None:
     with stub(Script([lower_and_submit] * 2)) as server:
         project = project_of(tmp_path / "p", server.url, "[stop]\ntrials = 4\ncalls = 2")
@@ -209,6 +211,7 @@ def test_the_last_trials_go_on_without_a_model_when_its_calls_are_used_up(tmp_pa
 ONE_CALL = (100 * 4 + 20 * 20) / 1e6  # what the stub's usage costs with the first model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("point", "lost"), [("reply_stored", 0), ("journal:answered", 0), ("proposal_stored", 0), ("journal:asked", 1)])
 def test_after_a_kill_the_spend_is_right_to_the_cent(tmp_path: Path, point: str, lost: int) -> None:
     with stub(Script([lower_and_submit] * 9)) as server:
@@ -228,6 +231,7 @@ def test_after_a_kill_the_spend_is_right_to_the_cent(tmp_path: Path, point: str,
     assert (study.calls.charged_usd > study.calls.cost_usd + 0.01) is bool(lost)
 
 
+@pytest.mark.slow
 def test_a_call_that_a_kill_cut_off_counts_by_its_upper_estimate(tmp_path: Path) -> None:
     def steps(body: dict[str, Any]) -> Answer:
         return script(body)
@@ -290,6 +294,7 @@ def test_an_interruption_between_two_tries_is_one_and_no_outage(tmp_path: Path) 
     assert one.ask(body()).fate is Fate.INTERRUPTED and len(sender.replies) == 1
 
 
+@pytest.mark.slow
 def test_records_hold_what_was_asked_and_answered(tmp_path: Path) -> None:
     with stub(Script([lower_and_submit])) as server:
         project = project_of(tmp_path / "p", server.url, "[stop]\ntrials = 1")
