@@ -1,13 +1,13 @@
-"""The fixed side of an experiment: data, tokenizer, loader, budget clock and evaluation. The researcher never edits it.
+"""The fixed side of an experiment: data folder, loader, budget clock and evaluation. The researcher never edits it.
 
     python prepare.py [--profile cpu] [--data DIR]            prepare the data; a second call only verifies it
+    python prepare.py --profile gpu [--shards N] [--from DIR] the same for public shards, fetched or from a folder
     python prepare.py describe [--profile cpu] [--data DIR]   print what is prepared as one JSON object
     python prepare.py evaluate | serve                        the two sides of an evaluation (docs/design/0002-*.md)
 
-How a number comes about: the corpus is cut into addresses, addresses into passages, passages into tokens, and every
-token is worth the bytes it stands for. `train.py` sees training tokens only. Its checkpoint is loaded by a scorer process
-(`serve`) that claims a loss for each next token; the trusted process (`evaluate`) adds the claims up and divides by bytes.
-Not here: the model and its optimizer (train.py), limits and verdicts (harness/). Nothing is ever unpickled.
+How a number comes about: the corpus is cut into documents, documents into tokens (harness/corpus/, which `prepare` alone uses), and
+every token is worth the bytes it stands for. `train.py` sees training tokens only. Its checkpoint is loaded by a scorer process (`serve`)
+that claims a loss for each next token; the trusted process (`evaluate`) adds the claims up and divides by bytes. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import hashlib
-import importlib.resources
 import json
-import lzma
 import math
 import os
-import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
@@ -35,30 +33,29 @@ from typing import Any
 import numpy as np
 
 Json = dict[str, Any]
-
 METRIC = "val_bpb"
-VOCAB_SIZE = 2048  # 256 bytes + 1,791 merges + 1 BOS
-CONTEXT = 256  # tokens predicted in a row, in training and evaluation
-BOS = VOCAB_SIZE - 1  # stands before every passage and is worth no bytes
-HAND_CLOCK, HAND_AMOUNT = "tokens", 675_840  # the budget of a run by hand: 330 steps of 2,048 tokens
-PASSAGE_BYTES = 1000
-EVALUATION_ROWS = 32  # rows in one question to the scorer; the value does not depend on it
 HELLO = ("profile", "device", "threads")  # what a scorer is told
 MAX_POINTS = 500  # lines in a learning curve, however long the run
 MAX_LINE = 64 * 1024  # bytes of one message, its newline included
-
-CORPUS_SHA256 = "3b397cfe7709004e9e421411ba5731e673e69c3de2f93905adfaf87c279a88e5"
-SPLITS = {  # name: bytes and SHA-256 of the split's text, which its tokens must decode to
-    "train": (9_806_494, "6e3e00bbe73765e2c6d1132949af76e5441803ef6f31ffdc6f3fc004a0318cca"),
-    "val": (490_293, "70226de6ed0979722bc8f722f528e3a820beb182f840cff7c524f9593bc8db3e"),
-    "sealed": (464_604, "1d9374006cdffb4bb466ae1fd0f4747aba52debf591e9721e81ca6845193df2c"),
-}
+BLOCK = 1 << 23  # training tokens that are shuffled and packed into rows at once
 FILES = ("train.bin", "val.bin", "sealed.bin", "bytes.bin", "tokenizer.json")
-SENTENCE_END = r"(?<=[.!?;:])(?=\s+[\"'(A-Z0-9])"
-PIECES = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # no merge crosses a piece
-# Everything the prepared data depends on: its hash names the data folder, and the manifest repeats it.
-IDENTITY = {"schema_version": 1, "corpus_sha256": CORPUS_SHA256, "texts": {k: list(v) for k, v in SPLITS.items()}}
-IDENTITY |= {"vocab_size": VOCAB_SIZE, "pieces": PIECES, "sentence_end": SENTENCE_END, "passage_bytes": PASSAGE_BYTES}
+
+# The embedded corpus; bytes and SHA-256 of a split are those of the text that its tokens must decode to. No merge crosses a piece.
+EMBEDDED = {
+    "schema_version": 1, "corpus_sha256": "3b397cfe7709004e9e421411ba5731e673e69c3de2f93905adfaf87c279a88e5", "vocab_size": 2048,
+    "texts": {"train": [9_806_494, "6e3e00bbe73765e2c6d1132949af76e5441803ef6f31ffdc6f3fc004a0318cca"],
+              "val": [490_293, "70226de6ed0979722bc8f722f528e3a820beb182f840cff7c524f9593bc8db3e"],
+              "sealed": [464_604, "1d9374006cdffb4bb466ae1fd0f4747aba52debf591e9721e81ca6845193df2c"]},
+    "pieces": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}{1,2}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "sentence_end": r"(?<=[.!?;:])(?=\s+[\"'(A-Z0-9])", "passage_bytes": 1000,
+}  # fmt: skip
+# The public corpus, shuffled by its maker; its last shard is upstream's validation, the one before is sealed. Not verified, for want of
+# a network: which commit `main` is (name it here to pin it), and the digests of the shards, which the hub states.
+PUBLIC = {
+    "schema_version": 1, "dataset": "karpathy/climbmix-400b-shuffle", "revision": "main", "val_shard": 6542, "sealed_shard": 6541,
+    "vocab_size": 8192, "sample_bytes": 100_000_000,  # text of the first training shard that the tokenizer learns from
+    "pieces": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}  # fmt: skip
 
 
 class DataError(Exception):
@@ -69,129 +66,58 @@ class ScorerFault(Exception):
     """The candidate's scorer failed; the arguments are a reason of the contract and one sentence of detail."""
 
 
-# ------------------------------------------------------------------------------------------- corpus and tokenizer
-def sha256(data: Any) -> str:
-    """Hex digest of a bytes-like object."""
-    return hashlib.sha256(data).hexdigest()
+@dataclass(frozen=True)
+class Profile:
+    """A kind of data. Everything that is prepared depends on `identity`: its hash names the folder, the manifest repeats it."""
+
+    folder: str
+    vocab_size: int  # 256 bytes, the merges, and last BOS, which stands before every document (cpu: every passage), worth no bytes
+    context: int  # tokens predicted in a row, in training and evaluation
+    bos_first: bool  # whether a row begins with BOS, in training and evaluation, or with the id before it
+    rows: int  # rows in one question to the scorer; the value does not depend on it
+    hand: tuple[str, float]  # clock and amount of a run by hand
+    identity: Json
 
 
-def read_corpus() -> str:
-    """The whole embedded text, one address a line. Raises DataError when it is missing or not the pinned text."""
-    beside = Path(__file__).resolve().parent / "harness" / "corpus" / "sotu.txt.xz"
-    try:
-        source = beside if beside.is_file() else importlib.resources.files("harness") / "corpus" / "sotu.txt.xz"
-        raw = lzma.decompress(source.read_bytes())
-    except (OSError, ModuleNotFoundError, lzma.LZMAError, EOFError) as error:
-        raise DataError(f"the embedded corpus harness/corpus/sotu.txt.xz cannot be read: {error}") from error
-    if sha256(raw) != CORPUS_SHA256:
-        raise DataError(f"the embedded corpus {source} is not the pinned text: its SHA-256 is {sha256(raw)}")
-    return raw.decode()
+PROFILES = {
+    "cpu": Profile("cpu-3b397cfe-bpe2048", 2048, 256, False, 32, ("tokens", 675_840), EMBEDDED),  # 330 steps of 2,048 tokens
+    "gpu": Profile("gpu-climbmix-bpe8192", 8192, 2048, True, 16, ("wall", 300), PUBLIC),
+}
 
 
-def split_addresses(text: str) -> dict[str, list[str]]:
-    """The addresses of each split, in order, each with its newline; the position in the corpus decides."""
-    splits: dict[str, list[str]] = {name: [] for name in SPLITS}
-    for i, address in enumerate(text.split("\n")[:-1]):
-        splits["sealed" if i % 20 == 0 else "val" if i % 20 == 10 else "train"].append(address + "\n")
-    return splits
+def check_text(name: str, ids: np.ndarray, tokens: list[bytes], table: np.ndarray, text: tuple[int, str]) -> None:
+    """Raise DataError unless the ids are worth exactly the bytes of the text and decode to exactly it: its size and digest."""
+    worth, digest, words = int(table[ids].sum(dtype=np.int64)), sha256(), [*tokens, b""]
+    for at in range(0, len(ids), 1 << 20):
+        digest.update(b"".join(map(words.__getitem__, ids[at : at + (1 << 20)].tolist())))
+    if [worth, digest.hexdigest()] != [*text]:
+        raise DataError(f"{name} does not decode to its text: its tokens are worth {worth} bytes of {text[0]} and give another SHA-256")
 
 
-def passages(address: str) -> list[str]:
-    """An address in pieces of about PASSAGE_BYTES, cut before the white space after a sentence; joined they are it."""
-    pieces = [""]
-    for sentence in re.split(SENTENCE_END, address):
-        if pieces[-1] and len((pieces[-1] + sentence).encode()) > PASSAGE_BYTES:
-            pieces.append("")
-        pieces[-1] += sentence
-    return pieces
-
-
-def train_tokenizer(texts: Iterable[str]) -> list[bytes]:
-    """Byte-pair encoding: the byte string of each of the VOCAB_SIZE - 1 tokens, in the order of their ids."""
-    import rustbpe
-
-    tokenizer = rustbpe.Tokenizer()
-    tokenizer.train_from_iterator(iter(texts), VOCAB_SIZE - 1, pattern=PIECES)
-    return [bytes(token) for token, _ in sorted(tokenizer.get_mergeable_ranks(), key=lambda pair: pair[1])]
-
-
-def encoder(tokens: list[bytes]) -> Callable[[str], list[int]]:
-    """A function from text to token ids (no BOS) for the given vocabulary."""
-    import tiktoken
-
-    ranks = {token: rank for rank, token in enumerate(tokens)}
-    return tiktoken.Encoding("ratchet", pat_str=PIECES, mergeable_ranks=ranks, special_tokens={}).encode_ordinary
-
-
-def byte_table(tokens: list[bytes]) -> np.ndarray:
-    """Bytes each id stands for, (VOCAB_SIZE,) uint16; from raw byte strings, as decoding would inflate half characters."""
-    return np.array([len(token) for token in tokens] + [0], dtype="<u2")
-
-
-def check_text(split: str, ids: np.ndarray, tokens: list[bytes], table: np.ndarray) -> None:
-    """Raise DataError unless the ids are worth exactly the split's bytes and decode to exactly its pinned text."""
-    worth = int(table[ids].sum(dtype=np.int64))
-    if worth != SPLITS[split][0]:
-        raise DataError(f"{split}.bin: its tokens are worth {worth} bytes, the {split} text has {SPLITS[split][0]}")
-    if sha256(b"".join(map([*tokens, b""].__getitem__, ids.tolist()))) != SPLITS[split][1]:
-        raise DataError(f"{split}.bin does not decode to the pinned {split} text")
-
-
-# ---------------------------------------------------------------------------------------------------- data folder
 def data_folder(profile: str, root: str | None = None) -> Path:
     """Where a profile's data lives: under `root`, else $RATCHET_DATA, else the user's cache. Raises DataError."""
-    if profile != "cpu":
-        known = "its data path (climbmix) is not built yet" if profile == "gpu" else "there is no such profile"
-        raise DataError(f"profile {profile} cannot be used, {known}: use --profile cpu")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet"
-    name = f"cpu-{CORPUS_SHA256[:8]}-bpe{VOCAB_SIZE}-{sha256(json.dumps(IDENTITY, sort_keys=True).encode())[:8]}"
+    if profile not in PROFILES:
+        raise DataError(f"there is no profile {profile}: use --profile {' or --profile '.join(PROFILES)}")
+    cache, found = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet", PROFILES[profile]
+    name = f"{found.folder}-{sha256(json.dumps(found.identity, sort_keys=True).encode()).hexdigest()[:8]}"
     return Path(root or os.environ.get("RATCHET_DATA") or cache).absolute() / name
 
 
-def build(folder: Path) -> None:
-    """Make all files of the data folder from the embedded corpus (about 3 CPU seconds)."""
-    cut = {name: [passages(a) for a in addresses] for name, addresses in split_addresses(read_corpus()).items()}
-    tokens = train_tokenizer(passage for address in cut["train"] for passage in address)
-    encode, table, splits = encoder(tokens), byte_table(tokens), {}
-    vocabulary = {"pieces": PIECES, "bos": BOS, "tokens": [token.hex() for token in tokens]}
-    contents = {"bytes.bin": table.tobytes(), "tokenizer.json": json.dumps(vocabulary).encode()}
-    for name, addresses in cut.items():
-        ids, starts = [], []
-        for address in addresses:
-            starts.append(len(ids))
-            for passage in address:
-                ids += [BOS, *encode(passage)]
-        packed = np.array(ids, dtype="<u2")
-        check_text(name, packed, tokens, table)
-        contents[f"{name}.bin"] = packed.tobytes()
-        splits[name] = {"tokens": len(ids), "bytes": SPLITS[name][0], "documents": len(starts), "starts": starts}
-    files = {name: {"bytes": len(contents[name]), "sha256": sha256(contents[name])} for name in FILES}
-    manifest = IDENTITY | {"tokenizer_sha256": files["tokenizer.json"]["sha256"], "files": files, "splits": splits}
-    contents["manifest.json"] = json.dumps(manifest, indent=1, sort_keys=True).encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (*FILES, "manifest.json"):  # each whole or not at all, and the manifest last
-        temporary = folder / f".{name}.{os.getpid()}"
-        temporary.write_bytes(contents[name])
-        temporary.replace(folder / name)
-
-
-def faults(folder: Path) -> list[str]:
-    """What is wrong with a data folder, a phrase for each bad file; empty when every byte is as the manifest says."""
+def faults(folder: Path, identity: Json, names: Sequence[str] = FILES, digest: Callable[[Path], str] | None = None) -> list[str]:
+    """What is wrong with these files of a data folder, a phrase for each; empty when they are as the manifest says."""
+    digest = digest or (lambda path: sha256(np.memmap(path, mode="r")).hexdigest())
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
-        expected = {name: (manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]) for name in FILES}
-        same = all(manifest[key] == value for key, value in IDENTITY.items())
-    except FileNotFoundError:
-        return ["manifest.json is missing"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return ["manifest.json is damaged"]
+        expected = {name: (manifest["files"][name]["bytes"], manifest["files"][name]["sha256"]) for name in names}
+        same = all(manifest[key] == value for key, value in identity.items())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return [f"manifest.json is {'missing' if isinstance(error, FileNotFoundError) else 'damaged'}"]
     found = [] if same else ["manifest.json belongs to another corpus or tokenizer"]
-    for name, (size, digest) in expected.items():
-        content = (folder / name).read_bytes() if (folder / name).is_file() else None
-        if content is None:
-            found.append(f"{name} is missing")
-        elif (len(content), sha256(content)) != (size, digest):
-            found.append(f"{name} is damaged, {len(content)} bytes instead of {size} or not the recorded SHA-256")
+    for name, (size, known) in expected.items():
+        there = (folder / name).stat().st_size if (folder / name).is_file() else None
+        if there != size or digest(folder / name) != known:
+            bad = "missing" if there is None else f"damaged, {there} bytes instead of {size} or not the recorded SHA-256"
+            found.append(f"{name} is {bad}")
     return found
 
 
@@ -199,47 +125,45 @@ def faults(folder: Path) -> list[str]:
 class Data:
     """A verified data folder. `sha256` is the hash of its manifest and so stands for every file."""
 
+    profile: Profile
     folder: Path
     manifest: Json
     sha256: str
 
     @classmethod
-    def open(cls, profile: str, root: str | None = None) -> Data:
-        """Verify and open what `prepare` made. Raises DataError, one sentence, and repairs nothing."""
+    def open(cls, profile: str, root: str | None = None, **checks: Any) -> Data:
+        """Verify what `prepare` made, by `faults` with these `checks`, and open it. Raises DataError, one sentence, repairs nothing."""
         folder = data_folder(profile, root)
-        for fault in faults(folder):
+        for fault in faults(folder, PROFILES[profile].identity, **checks):
             raise DataError(f"{folder}: {fault}; run `python prepare.py --profile {profile}` to build it")
         raw = (folder / "manifest.json").read_bytes()
-        return cls(folder, json.loads(raw), sha256(raw))
+        return cls(PROFILES[profile], folder, json.loads(raw), sha256(raw).hexdigest())
 
     def split(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """A split's ids, (tokens,) uint16, memory mapped, and the byte table. Raises DataError unless they are its text."""
         ids, table = (np.memmap(self.folder / f"{file}.bin", dtype="<u2", mode="r") for file in (name, "bytes"))
-        vocabulary = json.loads((self.folder / "tokenizer.json").read_bytes())["tokens"]
-        check_text(name, ids, [bytes.fromhex(token) for token in vocabulary], table)
+        if name in self.manifest["texts"]:  # the public training text was checked when it was encoded, document by document
+            words = [bytes.fromhex(token) for token in json.loads((self.folder / "tokenizer.json").read_bytes())["tokens"]]
+            check_text(f"{name}.bin", ids, words, table, self.manifest["texts"][name])
         return ids, table
 
 
-def prepare(profile: str, root: str | None = None) -> Data:
-    """Build the data unless every file is there and right, saying what was wrong, and verify it. Raises DataError."""
-    folder = data_folder(profile, root)
-    wrong = faults(folder)
-    if wrong:
-        print(f"building {folder}: {'; '.join(wrong)}")
-        build(folder)
-    data = Data.open(profile, root)
-    print("prepared and verified:" if wrong else "already prepared, every file verified:", folder)
-    for name, facts in data.manifest["splits"].items():
-        print(f"  {name}: {facts['documents']} addresses, {facts['bytes']:,} bytes, {facts['tokens']:,} tokens")
-    return data
+def prepare(profile: str, root: str | None = None, **request: Any) -> Data:
+    """Build the data unless every file is there, right and as requested, saying what was wrong; verify it. Raises DataError."""
+    from harness.corpus import preparing
+
+    folder, identity = data_folder(profile, root), PROFILES[profile].identity
+    preparing.run(folder, identity, request, faults(folder, identity, digest=preparing.remembered), DataError)
+    return Data.open(profile, root, digest=preparing.remembered)
 
 
 def describe(profile: str, root: str | None = None) -> Json:
     """The prepared data as the harness wants to know it (docs/design/0002-*.md). Raises DataError."""
-    data = Data.open(profile, root)
-    contents = {data.folder / name: (data.folder / name).read_bytes() for name in (*FILES, "manifest.json")}
-    files = [{"path": str(path), "sha256": sha256(raw), "bytes": len(raw)} for path, raw in contents.items()]
-    facts = {"profile": profile, "metric": METRIC, "vocab_size": VOCAB_SIZE, "context": CONTEXT}
+    from harness.corpus import preparing
+
+    data = Data.open(profile, root, digest=preparing.remembered)
+    files = preparing.listed(data.folder, (*FILES, "manifest.json"))
+    facts = {"profile": profile, "metric": METRIC, "vocab_size": data.profile.vocab_size, "context": data.profile.context}
     return facts | {"data_sha256": data.sha256, "train": str(data.folder / "train.bin"), "files": files}
 
 
@@ -248,8 +172,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket | int) -> None:
         self.sock = socket.socket(fileno=sock) if isinstance(sock, int) else sock
-        self._buffer = bytearray()
-        self.descriptors: list[int] = []
+        self._buffer, self.descriptors = bytearray(), list[int]()
 
     def send(self, kind: str, body: Json, payload: bytes = b"") -> None:
         """Send one message. Raises ValueError for NaN, infinity or a line above MAX_LINE, OSError without a reader."""
@@ -287,7 +210,6 @@ class Channel:
         return bool(data)
 
 
-# ------------------------------------------------------------------------------------------------ clock and loader
 class Budget:
     """How much of the run is used, from the handover on: `wall` or `cpu` seconds, or `tokens` handed out by the loader."""
 
@@ -312,17 +234,82 @@ class Budget:
         return self.progress() >= 1.0
 
 
-def row_starts(tokens: int, context: int, seed: int, data_sha256: str) -> Iterator[int]:
-    """Endless shuffled starts of rows of context + 1 tokens, epoch after epoch: a pure function of its arguments."""
-    rows, epoch = (tokens - 1) // context, 0
-    if rows < 1:
-        raise DataError(f"{tokens} training tokens do not fill one row of {context} + 1")
+def pack(texts: list[tuple[int, int]], context: int) -> tuple[list[tuple[int, int]], list[int], list[tuple[int, int]]]:
+    """Best fit of texts (first token, how many; without BOS) into rows of context + 1: always the longest that fits what is left.
+
+    When none fits, the longest is cut, and its rest becomes a text with a BOS of its own. Gives the texts in their rows, where
+    in that list each row ends, and the texts that fill no other row: no token is lost.
+    """
+    placed, ends, slots, sizes = list[tuple[int, int]](), list[int](), 0, 0
+    shelves: list[list[int]] = [[] for _ in range(context + 2)]  # texts by the slots they need; bit n of `sizes`: there is one on shelf n
+    for begin, size in texts:
+        whole, need = size // context, size % context + 1
+        placed += [(begin + k * context, context) for k in range(whole)]
+        ends += range(len(placed) - whole + 1, len(placed) + 1)
+        if need > 1:
+            shelves[need].append(begin + whole * context)
+            slots, sizes = slots + need, sizes | 1 << need
+    while slots > context:
+        left = context + 1
+        while left:
+            size = (sizes & ((2 << left) - 1) or sizes).bit_length() - 1
+            begin, taken = shelves[size].pop(), min(size, left)
+            placed.append((begin, taken - 1))
+            if taken < size:
+                shelves[size - taken + 1].append(begin + taken - 1)
+                slots, sizes = slots + size - taken + 1, sizes | 1 << size - taken + 1
+            sizes &= ~(0 if shelves[size] else 1 << size)
+            left, slots = left - taken, slots - size
+        ends.append(len(placed))
+    return placed, ends, [(begin, need - 1) for need, shelf in enumerate(shelves) for begin in shelf]
+
+
+def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """start, start + 1, … for each start, `count` numbers each, one after the other."""
+    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+
+
+def token_rows(tokens: np.ndarray, setup: Setup, rows: int, skip: int = 0) -> Iterator[np.ndarray]:
+    """Endless arrays (rows, context + 1), from array `skip` on: a pure function of tokens, profile, context and seed, whatever `rows` is.
+
+    Rows begin as the windows of the evaluation do. With BOS: each epoch the documents come in a new order and are packed some BLOCK
+    tokens at a time, what fills no row going on to the next time; then the rows are shuffled. Else: shuffled stretches of the stream.
+    """
+    tokens, context, bos, packed = np.asarray(tokens), setup.context, setup.vocab_size - 1, PROFILES[setup.profile].bos_first
+    starts = np.concatenate([at + np.flatnonzero(tokens[at : at + BLOCK] == bos) for at in range(0, len(tokens), BLOCK)] or [[]])
+    sizes, corpus = np.diff(starts, append=len(tokens)) - 1, sha256((starts if packed else tokens).data).hexdigest()
+    if not len(starts) or starts[0] or sizes.sum() <= context:
+        raise DataError(f"{len(tokens)} training tokens do not fill one row of {context} + 1, or do not begin with BOS")
+    rest, held, epoch, skip = list[tuple[int, int]](), np.empty((0, context + 1), "<u2"), 0, skip * rows
     while True:
-        key = sha256(f"{data_sha256} {context} {seed} {epoch}".encode())
-        random = np.random.Generator(np.random.PCG64(int(key, 16)))
-        shift = int(random.integers(tokens - rows * context))
-        yield from (random.permutation(rows) * context + shift).tolist()
+        random = np.random.Generator(np.random.PCG64(int(sha256(f"{corpus} {context} {setup.seed} {epoch}".encode()).hexdigest(), 16)))
+        count = len(starts) if packed else (len(tokens) - 1) // context
+        first = starts + 1 if packed else np.arange(count) * context + 1 + int(random.integers(len(tokens) - count * context))
+        for some in np.array_split(random.permutation(count), -(-len(tokens) // BLOCK) if packed else 1):
+            placed, ends, order = [(at, context) for at in first[some].tolist()], list(range(1, count + 1)), np.arange(count)
+            if packed:
+                placed, ends, rest = pack([*rest, *zip(first[some].tolist(), sizes[some].tolist(), strict=True)], context)
+                order = random.permutation(len(ends))
+            texts, before, each = np.array(placed).reshape(-1, 2), np.array([0, *ends[:-1]]), np.diff(ends, prepend=0)
+            for at in range(min(skip, len(order)), len(order), step := max(rows, (1 << 16) // context)):
+                begin, size = texts[ranges(before[order[at : at + step]], each[order[at : at + step]])].T
+                made = tokens.take(ranges(begin - 1, size + 1))
+                if packed:
+                    made[np.cumsum(size + 1) - size - 1] = bos
+                held = np.concatenate((held, made.reshape(-1, context + 1)))
+                yield from held[: len(held) // rows * rows].reshape(-1, rows, context + 1)
+                held = held[len(held) // rows * rows :]
+            skip = max(0, skip - len(order))
         epoch += 1
+
+
+def ahead(items: Iterator[Any], depth: int) -> Iterator[Any]:
+    """The same endless items, made up to `depth` ahead by a thread."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = [pool.submit(next, items) for _ in range(depth)]
+        while True:
+            yield coming.pop(0).result()
+            coming.append(pool.submit(next, items))
 
 
 @dataclass(frozen=True)
@@ -352,30 +339,30 @@ class Training:
     budget: Budget
     setup: Setup
 
-    def batches(self, rows: int) -> Iterator[tuple[Any, Any]]:
-        """Endless (inputs, targets), int64 tensors (rows, context) on the device; each pair is booked in the budget."""
+    def batches(self, rows: int, skip: int = 0) -> Iterator[tuple[Any, Any]]:
+        """Endless (inputs, targets), int64 tensors (rows, context) on the device, from batch `skip` on; each is booked in the budget."""
         import torch
 
-        context = self.setup.context
-        starts = row_starts(len(self.tokens), context, self.setup.seed, sha256(self.tokens.data))
-        while True:
-            at = np.array([next(starts) for _ in range(rows)])[:, None] + np.arange(context + 1)
-            batch = torch.from_numpy(self.tokens[at].astype(np.int64)).to(self.setup.device)
+        context, device = self.setup.context, self.setup.device
+        made = token_rows(self.tokens, self.setup, rows, skip)
+        pairs: Any = ([torch.from_numpy(half.astype(np.int64)) for half in (row[:, :-1], row[:, 1:])] for row in made)
+        if device == "cuda":
+            pairs = ahead(([half.pin_memory() for half in pair] for pair in pairs), 4)
+        for inputs, targets in pairs:
             self.budget.tokens += rows * context
-            yield batch[:, :-1].contiguous(), batch[:, 1:].contiguous()
+            yield inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 
 
 # ------------------------------------------------------------------------------------------------ a job: train.py
 # The one run of this process. The next point of its curve is due when progress reaches due / (MAX_POINTS - 1).
-_job = argparse.Namespace(setup=None, training=None, channel=None, due=0, started=time.monotonic())
+_job = argparse.Namespace(setup=None, training=None, channel=None, due=0, mean=0.0, weight=0.0, started=time.monotonic())
 
 
 def make_setup(profile: str, device: str, seed: int, threads: int) -> Setup:
     """Resolve `auto`, set torch's threads and seed, and decide the precision. Raises DataError for a missing GPU."""
     import torch
 
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if device != "cpu" and not torch.cuda.is_available():
         raise DataError(f"device {device} was asked for and torch sees none: use --device cpu")
     with contextlib.suppress(OSError, AttributeError):  # glibc: keep freed blocks of up to 1 GiB, which saves a fifth
@@ -385,7 +372,8 @@ def make_setup(profile: str, device: str, seed: int, threads: int) -> Setup:
     torch.manual_seed(seed)
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
     fast = torch.cuda.is_bf16_supported() if device != "cpu" else "avx512_bf16" in flags or "amx_bf16" in flags
-    return Setup(profile, device, VOCAB_SIZE, CONTEXT, seed, threads, "bfloat16" if fast else "float32")
+    autocast, found = "bfloat16" if fast else "float32", PROFILES[profile]
+    return Setup(profile, device, found.vocab_size, found.context, seed, threads, autocast)
 
 
 def setup() -> Setup:
@@ -394,14 +382,16 @@ def setup() -> Setup:
         _job.channel = Channel(int(os.environ["RATCHET_SOCKET"]))
         _job.setup = make_setup(**_job.channel.receive("hello")[1])
         return _job.setup
-    parser = argparse.ArgumentParser(description="Train by hand, evaluate, and print a summary.")
-    flags = {"profile": "cpu", "data": "", "device": "auto", "seed": 0, "threads": os.cpu_count() or 1}
-    for name, default in (flags | {"clock": HAND_CLOCK, "amount": HAND_AMOUNT}).items():
+    parser = argparse.ArgumentParser(description="Train by hand, evaluate, print a summary. Clock and amount: the profile's unless given.")
+    flags = {"profile": "cpu", "data": "", "device": "auto", "seed": 0, "threads": os.cpu_count() or 1, "clock": "", "amount": 0.0}
+    for name, default in flags.items():
         parser.add_argument(f"--{name}", default=default, type=type(default), help="default: %(default)s")
     _job.flags = parser.parse_args()
     try:
-        Budget(_job.flags.clock, _job.flags.amount)
         _job.data = Data.open(_job.flags.profile, _job.flags.data)
+        clock, amount = _job.data.profile.hand
+        _job.flags.clock, _job.flags.amount = _job.flags.clock or clock, _job.flags.amount or amount
+        Budget(_job.flags.clock, _job.flags.amount)
         _job.setup = make_setup(_job.flags.profile, _job.flags.device, _job.flags.seed, _job.flags.threads)
     except (DataError, ValueError) as error:
         sys.exit(str(error))
@@ -422,15 +412,19 @@ def open_training() -> Training:
     return _job.training
 
 
-def record(*, step: int, loss: float) -> None:
-    """Note a training loss in nats; at most MAX_POINTS a run become points of the curve. A loss that is no number is null."""
+def record(*, step: int, loss: float, lr: float | None = None, grad_norm: Any = None) -> None:
+    """Note a training loss in nats; at most MAX_POINTS a run become points of the curve. What is no finite number is null."""
     budget, finite = _job.training.budget, math.isfinite(loss)
     progress = budget.progress()
+    if finite:
+        _job.mean, _job.weight = 0.95 * _job.mean + 0.05 * loss, 0.95 * _job.weight + 0.05
     if finite and progress * (MAX_POINTS - 1) < _job.due:
         return
     _job.due = int(progress * (MAX_POINTS - 1)) + 1
-    point = {"step": step, "progress": progress, "loss": loss if finite else None, "tokens": budget.tokens}
-    point["tokens_per_second"] = budget.tokens / max(budget.seconds(), 1e-9)
+    given = {"loss": loss, "ema_loss": _job.mean / _job.weight if _job.weight else None, "lr": lr, "grad_norm": grad_norm}
+    numbers = {name: None if value is None or not math.isfinite(value) else float(value) for name, value in given.items()}
+    point = {"step": step, "progress": progress, **numbers, "tokens": budget.tokens}
+    point |= {"tokens_per_second": budget.tokens / max(budget.seconds(), 1e-9), "peak_memory_mb": round(peak_memory_mb(), 1)}
     if _job.channel is not None:
         _job.channel.send("point", point)
     else:
@@ -438,26 +432,29 @@ def record(*, step: int, loss: float) -> None:
             curve.write(json.dumps(point) + "\n")
 
 
+def peak_memory_mb() -> float:
+    """The most memory that this process has had so far: the GPU's, or the resident memory on a CPU."""
+    cuda = _job.setup.device != "cpu" and sys.modules["torch"].cuda
+    return cuda.max_memory_allocated() / (1 << 20) if cuda else getrusage(RUSAGE_SELF).ru_maxrss / 1024
+
+
 def save_checkpoint(model: Any, *, steps: int, depth: int) -> None:
     """End the run: write the weights as safetensors and print the summary; by hand also evaluate them."""
-    import torch
     from safetensors.torch import save
 
     # No torch.compile prefixes, and tied weights under each of their names: a plain load_state_dict works.
     state = {name.replace("_orig_mod.", ""): value.detach() for name, value in model.state_dict().items()}
-    content = save({name: value.to("cpu", copy=True).contiguous() for name, value in state.items()})
     with open(_job.channel.descriptors[1] if _job.channel else "checkpoint.safetensors", "wb") as file:  # noqa: PTH123
-        file.write(content)
-    tokens, seconds, device = _job.training.budget.tokens, _job.training.budget.seconds(), _job.setup.device
+        file.write(save({name: value.to("cpu", copy=True).contiguous() for name, value in state.items()}))
+    tokens, seconds = _job.training.budget.tokens, _job.training.budget.seconds()
     parameters, summary = sum(p.numel() for p in model.parameters()), {}
     if _job.channel is not None:
-        facts = {"steps": steps, "tokens": tokens, "parameters": parameters}
-        _job.channel.send("done", facts | {"dtype": _job.setup.autocast, "device": device})
+        facts = {"steps": steps, "tokens": tokens, "parameters": parameters, "dtype": _job.setup.autocast, "device": _job.setup.device}
+        _job.channel.send("done", facts)
     else:
         summary[METRIC] = f"{evaluate_by_hand()['value']:.6f}"
     summary |= {"training_seconds": f"{seconds:.1f}", "total_seconds": f"{time.monotonic() - _job.started:.1f}"}
-    peak = torch.cuda.max_memory_allocated() if device != "cpu" else 1024 * getrusage(RUSAGE_SELF).ru_maxrss
-    summary |= {"peak_vram_mb": f"{peak / (1 << 20):.1f}", "total_tokens_M": f"{tokens / 1e6:.3f}"}
+    summary |= {"peak_vram_mb": f"{peak_memory_mb():.1f}", "total_tokens_M": f"{tokens / 1e6:.3f}"}
     summary |= {"num_steps": str(steps), "num_params_M": f"{parameters / 1e6:.3f}", "depth": str(depth)}
     print("---", *(f"{key + ':':<18}{value}" for key, value in summary.items()), sep="\n", flush=True)
 
@@ -466,10 +463,10 @@ def evaluate_by_hand() -> Json:
     """Score ./checkpoint.safetensors on the validation split with a scorer process, as the harness does."""
     ours, theirs = socket.socketpair()
     with theirs, Path("checkpoint.safetensors").open("rb") as checkpoint:
-        handed = (theirs.fileno(), checkpoint.fileno())
-        environment = os.environ | {"RATCHET_SOCKET": str(handed[0]), "RATCHET_CHECKPOINT": str(handed[1])}
-        command = [sys.executable, str(Path(__file__).resolve()), "serve"]
-        scorer = subprocess.Popen(command, cwd=Path(sys.argv[0]).resolve().parent, env=environment, pass_fds=handed)
+        handed = {"RATCHET_SOCKET": theirs.fileno(), "RATCHET_CHECKPOINT": checkpoint.fileno()}
+        environment = os.environ | {name: str(number) for name, number in handed.items()}
+        command, folder = [sys.executable, str(Path(__file__).resolve()), "serve"], Path(sys.argv[0]).resolve().parent
+        scorer = subprocess.Popen(command, cwd=folder, env=environment, pass_fds=tuple(handed.values()))
     with scorer, ours:
         try:
             return score(_job.data, "val", Channel(ours), {k: vars(_job.setup)[k] for k in HELLO})
@@ -478,12 +475,13 @@ def evaluate_by_hand() -> Json:
 
 
 # ----------------------------------------------------------------------------------------------------- evaluation
-def windows(ids: np.ndarray) -> np.ndarray:
-    """A stream in rows (windows, CONTEXT + 1) int32 that overlap by one id: each id but the first is predicted once."""
-    count = -(-(len(ids) - 1) // CONTEXT)
-    padded = np.full(count * CONTEXT + 1, BOS, dtype="<i4")
-    padded[: len(ids)] = ids
-    return np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + 1)[::CONTEXT]
+def windows(ids: np.ndarray, profile: Profile) -> np.ndarray:
+    """A stream in rows (windows, context + 1) int32 that predict each id once, but its first where rows begin with the id before."""
+    ids = ids if profile.bos_first else ids[1:]
+    rows = np.full((-(-len(ids) // profile.context), profile.context + 1), profile.vocab_size - 1, dtype="<i4")
+    rows[:, 1:].flat[: len(ids)] = ids
+    rows[1:, 0] = profile.vocab_size - 1 if profile.bos_first else rows[:-1, -1]
+    return rows
 
 
 def claims(scorer: Channel, rows: np.ndarray, counted: np.ndarray) -> np.ndarray:
@@ -503,8 +501,9 @@ def claims(scorer: Channel, rows: np.ndarray, counted: np.ndarray) -> np.ndarray
     return losses
 
 
-def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = EVALUATION_ROWS) -> Json:
+def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = 0) -> Json:
     """Score a split with a connected scorer: the contract's record, less its token. Raises DataError and ScorerFault."""
+    rows, profile = rows or data.profile.rows, data.profile
     ids, table = data.split(split)
     try:
         scorer.send("hello", hello)
@@ -513,20 +512,20 @@ def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = EVAL
         raise ScorerFault("scorer_died", f"the scorer ended before it was ready: {error}") from error
     if kind != "ready":
         raise ScorerFault("load_failed", str(body.get("detail"))[:300])
-    grid = windows(ids)
-    counted = grid[:, 1:] != BOS  # neither BOS nor padding counts, and both are worth no bytes
+    grid = windows(ids, profile)
+    counted = grid[:, 1:] != profile.vocab_size - 1  # neither BOS nor padding counts, and both are worth no bytes
     losses = np.empty(counted.shape, dtype=np.float64)
     for at in range(0, len(grid), rows):
         losses[at : at + rows] = claims(scorer, grid[at : at + rows], counted[at : at + rows])
     with contextlib.suppress(OSError):  # every answer is in
         scorer.send("end", {})
-    cuts = np.maximum(np.array(data.manifest["splits"][split]["starts"]) - 1, 0)  # the id at p is prediction p - 1
+    cuts = np.maximum(np.array(data.manifest["splits"][split]["starts"]) - (not profile.bos_first), 0)  # the first is not predicted
     nats, sizes = np.add.reduceat(losses.ravel(), cuts), np.add.reduceat(table[grid[:, 1:]].ravel().astype(int), cuts)
     total, size = float(nats.sum()), int(sizes.sum())
-    if size != SPLITS[split][0]:
-        raise DataError(f"the windows of {split}.bin are worth {size} bytes, the text has {SPLITS[split][0]}")
-    documents = [{"nats": float(n), "bytes": int(b)} for n, b in zip(nats, sizes, strict=True)]
+    if size != data.manifest["texts"][split][0]:
+        raise DataError(f"the windows of {split}.bin are worth {size} bytes, the text has {data.manifest['texts'][split][0]}")
     result = {"value": total / (math.log(2) * size), "nats": total, "bytes": size, "tokens": int(counted.sum())}
+    documents = [{"nats": float(n), "bytes": int(b)} for n, b in zip(nats, sizes, strict=True)]
     return result | {"windows": len(grid), "documents": documents, "data_sha256": data.sha256}
 
 
@@ -535,11 +534,11 @@ def evaluate(root: str | None = None) -> None:
     harness, scorer = Channel(int(os.environ["RATCHET_SOCKET"])), Channel(int(os.environ["RATCHET_SCORER"]))
     asked = harness.receive("evaluate")[1]
     try:
-        result = score(Data.open(asked["profile"], root), asked["split"], scorer, {k: asked[k] for k in HELLO})
+        data = Data.open(asked["profile"], root, names=(f"{asked['split']}.bin", "bytes.bin", "tokenizer.json"))
+        answer = ("record", {"token": asked["token"], **score(data, asked["split"], scorer, {k: asked[k] for k in HELLO})})
     except ScorerFault as fault:
-        harness.send("fault", {"reason": fault.args[0], "detail": str(fault.args[1])[:500]})
-    else:
-        harness.send("record", {"token": asked["token"], **result})
+        answer = ("fault", {"reason": fault.args[0], "detail": str(fault.args[1])[:500]})
+    harness.send(*answer)
 
 
 def serve() -> int:
@@ -558,9 +557,8 @@ def serve() -> int:
             model = train.load_model(load(file.read()), made.device)
         channel.send("ready", {})
         while (message := channel.receive("rows", "end"))[0] == "rows":
-            shape = (message[1]["count"], message[1]["length"])
-            raw = np.frombuffer(channel.read(4 * shape[0] * shape[1]), dtype="<i4").reshape(shape)
-            ids = torch.from_numpy(raw.astype(np.int64)).to(made.device)
+            raw = np.frombuffer(channel.read(4 * message[1]["count"] * message[1]["length"]), dtype="<i4")
+            ids = torch.from_numpy(raw.astype(np.int64)).to(made.device).view(message[1]["count"], message[1]["length"])
             with torch.inference_mode(), made.precision():
                 logits = model(ids[:, :-1]).float()  # a wrong shape fails in the next line
                 losses = cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
@@ -577,14 +575,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a sub-command; a DataError becomes one sentence on stderr and exit status 1."""
     parser = argparse.ArgumentParser(description="Prepare the data of an experiment, describe it, or evaluate on it.")
     parser.add_argument("command", nargs="?", default="prepare", choices=("prepare", "describe", "evaluate", "serve"))
-    parser.add_argument("--profile", default="cpu", help="cpu (embedded corpus); gpu is not built yet")
+    parser.add_argument("--profile", default="cpu", choices=PROFILES, help="cpu: the embedded corpus, gpu: shards of a public one")
+    parser.add_argument("--shards", type=int, help="gpu: how many training shards (default: those there are, else 10)")
+    parser.add_argument("--from", dest="source", metavar="DIR", help="gpu: take the shards from a folder, without a network")
+    parser.add_argument("--val-bytes", type=int, help="gpu: text in each held-out split (default 64,000,000)")
     parser.add_argument("--data", help="folder for the data (default $RATCHET_DATA, else ~/.cache/ratchet)")
     args = parser.parse_args(arguments)
     try:
         if args.command == "serve":
             return serve()
         if args.command == "prepare":
-            prepare(args.profile, args.data)
+            prepare(args.profile, args.data, shards=args.shards, source=args.source, val_bytes=args.val_bytes)
         elif args.command == "describe":
             print(json.dumps(describe(args.profile, args.data)))
         else:
