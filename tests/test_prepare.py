@@ -20,9 +20,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import prepare
+from harness.corpus import bpe, embedded, preparing
 
 ROOT = Path(prepare.__file__).resolve().parent
 HELLO = {"profile": "cpu", "device": "cpu", "threads": 1}
+TEXT = prepare.EMBEDDED
+BOS = 2047
+
+
+def addresses() -> dict[str, list[str]]:
+    return embedded.split_addresses(embedded.read(TEXT["corpus_sha256"]))
+
+
+def passages(address: str) -> list[str]:
+    return embedded.passages(address, TEXT["sentence_end"], TEXT["passage_bytes"])
+
+
+def table_of(vocabulary: list[bytes]) -> Any:
+    return np.frombuffer(bpe.byte_table(vocabulary), dtype="<u2")
 
 
 @pytest.fixture(scope="module")
@@ -57,29 +72,29 @@ def stamps(root: Path) -> dict[Path, int]:
 
 
 def test_the_splits_have_the_pinned_bytes_and_digests() -> None:
-    splits = prepare.split_addresses(prepare.read_corpus())
-    assert {name: len(addresses) for name, addresses in splits.items()} == {"train": 209, "val": 12, "sealed": 12}
-    for name, addresses in splits.items():
-        raw = "".join(addresses).encode()
-        assert (len(raw), hashlib.sha256(raw).hexdigest()) == prepare.SPLITS[name]
+    splits = addresses()
+    assert {name: len(texts) for name, texts in splits.items()} == {"train": 209, "val": 12, "sealed": 12}
+    for name, texts in splits.items():
+        raw = "".join(texts).encode()
+        assert [len(raw), hashlib.sha256(raw).hexdigest()] == TEXT["texts"][name]
 
 
 def test_passages_lose_nothing_and_stay_about_a_kilobyte() -> None:
-    for address in prepare.split_addresses(prepare.read_corpus())["val"]:
-        pieces = prepare.passages(address)
+    for address in addresses()["val"]:
+        pieces = passages(address)
         assert "".join(pieces) == address
         assert all(pieces)
-        long = [piece for piece in pieces if len(piece.encode()) > prepare.PASSAGE_BYTES]
-        assert all(len(prepare.passages(piece)) == 1 for piece in long), "only a single sentence may be longer"
+        long = [piece for piece in pieces if len(piece.encode()) > TEXT["passage_bytes"]]
+        assert all(len(passages(piece)) == 1 for piece in long), "only a single sentence may be longer"
 
 
 @given(st.text())
 def test_passages_lose_nothing_of_any_text(text: str) -> None:
-    assert "".join(prepare.passages(text)) == text
+    assert "".join(passages(text)) == text
 
 
 def test_an_address_is_in_exactly_one_split_by_its_position() -> None:
-    splits = prepare.split_addresses("".join(f"address {i}\n" for i in range(40)))
+    splits = embedded.split_addresses("".join(f"address {i}\n" for i in range(40)))
     assert splits["sealed"] == ["address 0\n", "address 20\n"]
     assert splits["val"] == ["address 10\n", "address 30\n"]
     assert len(splits["train"]) == 36
@@ -91,52 +106,57 @@ def test_an_address_is_in_exactly_one_split_by_its_position() -> None:
 @given(st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "replace"))))
 @settings(max_examples=200, deadline=None)
 def test_the_byte_table_counts_the_bytes_of_any_text(vocabulary: list[bytes], text: str) -> None:
-    ids = prepare.encoder(vocabulary)(text)
-    assert int(prepare.byte_table(vocabulary)[ids].sum()) == len(text.encode())
+    ids = bpe.encoder(vocabulary, TEXT["pieces"])(text)
+    assert int(table_of(vocabulary)[ids].sum()) == len(text.encode())
     assert b"".join(vocabulary[i] for i in ids) == text.encode()
 
 
 @pytest.mark.parametrize("text", ["🎉🧑‍🚀 to the moon", "國情咨文 – naïve “quotes”", "broken \ufffd\ufffd bytes", "\t\n  \r\n "])
 def test_the_byte_table_is_right_where_tokens_are_parts_of_characters(vocabulary: list[bytes], text: str) -> None:
-    ids = prepare.encoder(vocabulary)(text)
-    assert int(prepare.byte_table(vocabulary)[ids].sum()) == len(text.encode())
+    for pieces in (TEXT["pieces"], prepare.PUBLIC["pieces"]):
+        ids = bpe.encoder(vocabulary, pieces)(text)
+        assert int(table_of(vocabulary)[ids].sum()) == len(text.encode())
+
+
+def test_a_lone_surrogate_counts_as_the_replacement_character(vocabulary: list[bytes]) -> None:
+    ids = bpe.encoder(vocabulary, TEXT["pieces"])("half \ud83c a pair")
+    assert b"".join(vocabulary[i] for i in ids) == "half \ufffd a pair".encode()
 
 
 def test_the_vocabulary_covers_every_byte_and_bos_is_worth_none(data: Any, vocabulary: list[bytes]) -> None:
     table = data.split("val")[1]
-    assert len(table) == prepare.VOCAB_SIZE
+    assert len(table) == 2048
     assert set(vocabulary) >= {bytes([value]) for value in range(256)}
-    assert table[prepare.BOS] == 0
-    assert (table[: prepare.BOS] > 0).all()
+    assert table[BOS] == 0
+    assert (table[:BOS] > 0).all()
 
 
 # --- the data folder
 
 
 def test_every_split_is_worth_exactly_the_bytes_of_its_text(data: Any) -> None:
-    for name, (size, _) in prepare.SPLITS.items():
+    for name, (size, _) in TEXT["texts"].items():
         ids, table = data.split(name)
         assert int(table[ids].sum(dtype=np.int64)) == size
-        assert ids[0] == prepare.BOS
+        assert ids[0] == BOS
 
 
 def test_the_documents_of_a_split_begin_at_its_addresses(data: Any, vocabulary: list[bytes]) -> None:
     ids, _ = data.split("val")
     starts = data.manifest["splits"]["val"]["starts"]
-    texts = [
-        b"".join(vocabulary[i] for i in ids[a:b] if i != prepare.BOS).decode() for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)
-    ]
-    assert texts == prepare.split_addresses(prepare.read_corpus())["val"]
+    texts = [b"".join(vocabulary[i] for i in ids[a:b] if i != BOS).decode() for a, b in zip(starts, [*starts[1:], len(ids)], strict=True)]
+    assert texts == addresses()["val"]
 
 
 def test_tokens_that_are_not_the_text_are_refused(data: Any, vocabulary: list[bytes]) -> None:
     ids, table = data.split("val")
     swapped = np.array(ids)
     swapped[[1, 2]] = swapped[[2, 1]]
-    with pytest.raises(prepare.DataError, match="does not decode"):
-        prepare.check_text("val", swapped, vocabulary, table)
-    with pytest.raises(prepare.DataError, match=r"are worth \d+ bytes"):
-        prepare.check_text("val", ids[:-1], vocabulary, table)
+    for wrong in (swapped, ids[:-1]):
+        with pytest.raises(prepare.DataError, match=r"val\.bin does not decode to its text"):
+            prepare.check_text("val.bin", wrong, vocabulary, table, TEXT["texts"]["val"])
+    with pytest.raises(prepare.DataError, match=r"are worth 980586 bytes of 490293"):
+        prepare.check_text("val.bin", ids, vocabulary, np.array(table) * 2, TEXT["texts"]["val"])
 
 
 def test_a_second_preparation_only_verifies(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,10 +229,39 @@ def test_preparation_names_and_repairs_a_bad_file(root: Path, capsys: pytest.Cap
     assert prepare.describe("cpu", str(root))["data_sha256"] == digest
 
 
-@pytest.mark.parametrize(("profile", "words"), [("gpu", "not built yet"), ("tpu", "no such profile")])
-def test_a_profile_that_does_not_exist_says_which_one_to_use(profile: str, words: str) -> None:
-    with pytest.raises(prepare.DataError, match=f"{words}.*--profile cpu"):
-        prepare.data_folder(profile)
+def test_a_profile_that_does_not_exist_says_which_one_to_use() -> None:
+    with pytest.raises(prepare.DataError, match="no profile tpu: use --profile cpu or --profile gpu"):
+        prepare.data_folder("tpu")
+
+
+def test_what_belongs_to_shards_is_refused_for_the_embedded_corpus(root: Path) -> None:
+    with pytest.raises(prepare.DataError, match="--shards, --from and --val-bytes belong to --profile gpu"):
+        prepare.prepare("cpu", str(root), shards=3)
+
+
+def test_the_folder_of_the_embedded_corpus_keeps_its_name_and_its_hash(data: Any) -> None:
+    assert data.folder.name == "cpu-3b397cfe-bpe2048-01b40026"
+    assert data.sha256 == "9fdd6b97356ca87dc943bd2b82342671346d046d6cfefddff160fbbe6bafe05f"
+
+
+def test_an_evaluation_verifies_what_it_uses_and_no_other_file(root: Path) -> None:
+    empty(prepare.data_folder("cpu", str(root)) / "train.bin")
+    data = prepare.Data.open("cpu", str(root), names=("val.bin", "bytes.bin", "tokenizer.json"))
+    assert int(data.split("val")[1][data.split("val")[0]].sum(dtype=np.int64)) == 490_293
+
+
+def test_the_digest_of_a_large_file_is_remembered_until_the_file_changes(tmp_path: Path) -> None:
+    large, notes = tmp_path / "train.bin", tmp_path / preparing.NOTES
+    large.write_bytes(b"x" * preparing.LARGE)
+    digest = preparing.remembered(large)
+    assert digest == hashlib.sha256(b"x" * preparing.LARGE).hexdigest()
+    notes.write_text(notes.read_text().replace(digest, "noted"))
+    assert preparing.remembered(large) == "noted"
+    with large.open("r+b") as file:
+        file.write(b"y")
+    assert preparing.remembered(large) == hashlib.sha256(b"y" + b"x" * (preparing.LARGE - 1)).hexdigest()
+    notes.write_text("[no json")
+    assert preparing.remembered(large) == hashlib.sha256(b"y" + b"x" * (preparing.LARGE - 1)).hexdigest()
 
 
 def test_the_data_folder_follows_the_flag_then_the_variable_then_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -265,9 +314,9 @@ def test_describe_refuses_bad_data_in_one_sentence(root: Path) -> None:
 
 
 def test_a_damaged_corpus_is_one_sentence(tmp_path: Path) -> None:
-    for relative in ("prepare.py", "harness/corpus/sotu.txt.xz"):
-        (tmp_path / relative).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / relative, tmp_path / relative)
+    shutil.copy(ROOT / "prepare.py", tmp_path)
+    shutil.copytree(ROOT / "harness/corpus", tmp_path / "harness/corpus")
+    shutil.copy(ROOT / "harness/__init__.py", tmp_path / "harness")
     truncate(tmp_path / "harness/corpus/sotu.txt.xz")
     arguments = [sys.executable, str(tmp_path / "prepare.py"), "--data", str(tmp_path / "data")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
@@ -325,31 +374,6 @@ def test_the_real_clocks_move() -> None:
         assert budget.seconds() >= 1e-3
 
 
-def take(rows: Iterator[int], count: int) -> list[int]:
-    return [next(rows) for _ in range(count)]
-
-
-def test_the_order_of_rows_depends_on_data_context_and_seed_alone() -> None:
-    order = take(prepare.row_starts(10_000, 256, 0, "a"), 100)
-    assert order == take(prepare.row_starts(10_000, 256, 0, "a"), 100)
-    others = [(256, 1, "a"), (256, 0, "b"), (128, 0, "a")]
-    assert all(order != take(prepare.row_starts(10_000, context, seed, key), 100) for context, seed, key in others)
-
-
-def test_an_epoch_shows_every_row_once_and_stays_inside_the_data() -> None:
-    starts = prepare.row_starts(10_000, 256, 0, "a")
-    for _ in range(3):
-        epoch = sorted(take(starts, 39))
-        assert set(np.diff(epoch)) == {256}
-        assert epoch[0] >= 0
-        assert epoch[-1] + 257 <= 10_000
-
-
-def test_too_little_data_is_an_error_and_no_endless_loop() -> None:
-    with pytest.raises(prepare.DataError, match="do not fill one row"):
-        next(prepare.row_starts(256, 256, 0, "a"))
-
-
 # --- messages
 
 
@@ -403,11 +427,23 @@ def test_a_closed_socket_is_the_end(pair: tuple[Any, socket.socket]) -> None:
 @pytest.mark.parametrize("tokens", [2, 256, 257, 258, 512, 513, 1000])
 def test_windows_predict_every_token_but_the_first_exactly_once(tokens: int) -> None:
     ids: Any = np.arange(tokens, dtype="<u2")
-    grid = prepare.windows(ids)
+    ids[0] = BOS
+    grid = prepare.windows(ids, prepare.PROFILES["cpu"])
     assert grid.shape == (-(-(tokens - 1) // 256), 257)
     assert grid[:, 1:].ravel()[: tokens - 1].tolist() == list(range(1, tokens))
-    assert (grid[:, 1:].ravel()[tokens - 1 :] == prepare.BOS).all()
+    assert (grid[:, 1:].ravel()[tokens - 1 :] == BOS).all()
     assert (grid[1:, 0] == grid[:-1, -1]).all()
+    assert grid[0, 0] == BOS
+
+
+@pytest.mark.parametrize("tokens", [1, 2047, 2048, 2049, 5000])
+def test_windows_that_begin_with_bos_predict_every_token_exactly_once(tokens: int) -> None:
+    ids: Any = np.arange(tokens, dtype="<u2")
+    grid = prepare.windows(ids, prepare.PROFILES["gpu"])
+    assert grid.shape == (-(-tokens // 2048), 2049)
+    assert grid[:, 1:].ravel()[:tokens].tolist() == list(range(tokens))
+    assert (grid[:, 1:].ravel()[tokens:] == 8191).all()
+    assert (grid[:, 0] == 8191).all()
 
 
 class FakeScorer:
@@ -457,7 +493,7 @@ def uniform(inputs: Any, targets: Any) -> bytes:
 def test_a_uniform_model_scores_log_of_the_vocabulary_over_the_bytes(data: Any) -> None:
     record = FakeScorer(uniform).score(data)
     ids, _ = data.split("val")
-    predicted = int((ids != prepare.BOS).sum())
+    predicted = int((ids != BOS).sum())
     assert record["tokens"] == predicted
     assert record["bytes"] == 490_293
     assert record["windows"] == -(-(len(ids) - 1) // 256)
@@ -468,14 +504,14 @@ def test_a_uniform_model_scores_log_of_the_vocabulary_over_the_bytes(data: Any) 
 def test_the_documents_add_up_to_the_whole(data: Any) -> None:
     record = FakeScorer(uniform).score(data)
     assert len(record["documents"]) == 12
-    sizes = [len(text.encode()) for text in prepare.split_addresses(prepare.read_corpus())["val"]]
+    sizes = [len(text.encode()) for text in addresses()["val"]]
     assert [document["bytes"] for document in record["documents"]] == sizes
     assert sum(document["nats"] for document in record["documents"]) == pytest.approx(record["nats"], rel=1e-12)
 
 
 def test_losses_at_bos_and_padding_do_not_count(data: Any) -> None:
     def wild(inputs: Any, targets: Any) -> bytes:
-        claimed = np.where(targets == prepare.BOS, np.nan, np.log(2048))
+        claimed = np.where(targets == BOS, np.nan, np.log(2048))
         return bytes(claimed.astype("<f4").tobytes())
 
     assert FakeScorer(wild).score(data)["value"] == FakeScorer(uniform).score(data)["value"]
