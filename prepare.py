@@ -73,7 +73,7 @@ class Profile:
     folder: str
     vocab_size: int  # 256 bytes, the merges, and last BOS, which stands before every document (cpu: every passage), worth no bytes
     context: int  # tokens predicted in a row, in training and evaluation
-    bos_first: bool  # whether a row begins with BOS, in training and evaluation, or with the id before it
+    bos_first: bool  # whether a window of the evaluation begins with BOS, as a row in training does, or with the id before it
     rows: int  # rows in one question to the scorer; the value does not depend on it
     hand: tuple[str, float]  # clock and amount of a run by hand
     identity: Json
@@ -270,32 +270,27 @@ def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def token_rows(tokens: np.ndarray, setup: Setup, rows: int, skip: int = 0) -> Iterator[np.ndarray]:
-    """Endless arrays (rows, context + 1), from array `skip` on: a pure function of tokens, profile, context and seed, whatever `rows` is.
+    """Endless arrays (rows, context + 1), from array `skip` on: a pure function of tokens, context and seed, whatever `rows` is.
 
-    Rows begin as the windows of the evaluation do. With BOS: each epoch the documents come in a new order and are packed some BLOCK
-    tokens at a time, what fills no row going on to the next time; then the rows are shuffled. Else: shuffled stretches of the stream.
+    Each epoch the documents come in a new order and are packed some BLOCK tokens at a time; what fills no row goes on to the next
+    time. Then the rows are shuffled. Where the documents begin stands for the tokens in the key of all this.
     """
-    tokens, context, bos, packed = np.asarray(tokens), setup.context, setup.vocab_size - 1, PROFILES[setup.profile].bos_first
+    tokens, context, bos, skip = np.asarray(tokens), setup.context, setup.vocab_size - 1, skip * rows
     starts = np.concatenate([at + np.flatnonzero(tokens[at : at + BLOCK] == bos) for at in range(0, len(tokens), BLOCK)] or [[]])
-    sizes, corpus = np.diff(starts, append=len(tokens)) - 1, sha256((starts if packed else tokens).data).hexdigest()
+    sizes, corpus = np.diff(starts, append=len(tokens)) - 1, sha256(starts.tobytes()).hexdigest()
     if not len(starts) or starts[0] or sizes.sum() <= context:
         raise DataError(f"{len(tokens)} training tokens do not fill one row of {context} + 1, or do not begin with BOS")
-    rest, held, epoch, skip = list[tuple[int, int]](), np.empty((0, context + 1), "<u2"), 0, skip * rows
+    rest, held, epoch = list[tuple[int, int]](), np.empty((0, context + 1), "<u2"), 0
     while True:
         random = np.random.Generator(np.random.PCG64(int(sha256(f"{corpus} {context} {setup.seed} {epoch}".encode()).hexdigest(), 16)))
-        count = len(starts) if packed else (len(tokens) - 1) // context
-        first = starts + 1 if packed else np.arange(count) * context + 1 + int(random.integers(len(tokens) - count * context))
-        for some in np.array_split(random.permutation(count), -(-len(tokens) // BLOCK) if packed else 1):
-            placed, ends, order = [(at, context) for at in first[some].tolist()], list(range(1, count + 1)), np.arange(count)
-            if packed:
-                placed, ends, rest = pack([*rest, *zip(first[some].tolist(), sizes[some].tolist(), strict=True)], context)
-                order = random.permutation(len(ends))
+        for some in np.array_split(random.permutation(len(starts)), -(-len(tokens) // BLOCK)):
+            placed, ends, rest = pack([*rest, *zip((starts[some] + 1).tolist(), sizes[some].tolist(), strict=True)], context)
             texts, before, each = np.array(placed).reshape(-1, 2), np.array([0, *ends[:-1]]), np.diff(ends, prepend=0)
+            order = random.permutation(len(ends))
             for at in range(min(skip, len(order)), len(order), step := max(rows, (1 << 16) // context)):
                 begin, size = texts[ranges(before[order[at : at + step]], each[order[at : at + step]])].T
                 made = tokens.take(ranges(begin - 1, size + 1))
-                if packed:
-                    made[np.cumsum(size + 1) - size - 1] = bos
+                made[np.cumsum(size + 1) - size - 1] = bos
                 held = np.concatenate((held, made.reshape(-1, context + 1)))
                 yield from held[: len(held) // rows * rows].reshape(-1, rows, context + 1)
                 held = held[len(held) // rows * rows :]

@@ -44,7 +44,7 @@ def on_the_fly(texts: list[str], encode: Callable[[str], list[int]], bos: int, c
     import torch
 
     coming, buffer = itertools.cycle(texts), list[list[int]]()
-    batch = np.empty((rows, context + 1), dtype=np.int64)
+    batch: Any = np.empty((rows, context + 1), dtype=np.int64)
     while True:
         for row in batch:
             at = 0

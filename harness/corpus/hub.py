@@ -64,7 +64,7 @@ def address(dataset: str, revision: str) -> str:
 def fetch(base: str, names: Sequence[str], folder: Path, sleep: Callable[[float], Any] | None = None) -> None:
     """Bring every file that is not in the folder yet. Raises CorpusError that names the first file which cannot be had."""
     missing, stop = [name for name in names if not (folder / name).exists()], threading.Event()
-    wait = sleep or stop.wait
+    wait = stop.wait if sleep is None else sleep
     if not missing:
         return
     try:
