@@ -44,6 +44,7 @@ bench: venv
 	$(BIN)/python bench/overhead.py
 	$(BIN)/python bench/views.py
 	$(BIN)/python bench/briefing.py
+	$(BIN)/python bench/loader.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -244,6 +244,13 @@ def test_the_curve_is_capped_and_holds_finite_numbers_only(tmp_path: Path) -> No
     assert json.loads(lines[1]) == {"x" * 40: 3}
 
 
+def test_a_point_of_the_curve_is_kept_whole() -> None:
+    point = {"step": 3, "progress": 0.5, "loss": 4.25, "ema_loss": 4.5, "lr": 0.02, "grad_norm": 1.5, "tokens": 6144}
+    point |= {"tokens_per_second": 11000.5, "peak_memory_mb": 735.5}
+    assert claims.point(point) == point
+    assert claims.point(point | {"loss": None, "grad_norm": float("inf")}).keys() == point.keys() - {"loss", "grad_norm"}
+
+
 def test_what_a_job_says_of_itself_is_made_safe_to_store(tmp_path: Path) -> None:
     done = (
         'prepare._line.socket.sendall(b\'{"done": {"steps": 3, "tokens": 5, "loss": NaN, "huge": \' + b\'9\' * 400 + b\', '

@@ -69,7 +69,8 @@ def test_an_epoch_shows_every_token_once_whatever_the_sizes(lengths: list[int], 
         with pytest.raises(prepare.DataError, match="do not fill one row"):
             next(prepare.token_rows(tokens, setup(context, seed), rows))
         return
-    shown, epochs = np.zeros(VOCAB, dtype=int), 3
+    epochs = 3
+    shown: Any = np.zeros(VOCAB, dtype=int)
     made = prepare.token_rows(tokens, setup(context, seed), 1)
     while shown[:BOS].sum() + context < epochs * sum(lengths):  # one more row could belong to the next epoch
         row = next(made)[0]
@@ -112,7 +113,8 @@ def test_a_large_corpus_is_planned_in_parts_and_still_shown_whole(monkeypatch: p
     monkeypatch.setattr(prepare, "BLOCK", 300)
     tokens = some(200)
     count = int((tokens != BOS).sum())
-    made, shown = prepare.token_rows(tokens, setup(16), 1), np.zeros(VOCAB, dtype=int)
+    made = prepare.token_rows(tokens, setup(16), 1)
+    shown: Any = np.zeros(VOCAB, dtype=int)
     while shown[:BOS].sum() + 16 < count:
         shown += np.bincount(next(made)[0], minlength=VOCAB)
     assert (np.bincount(tokens, minlength=VOCAB) - shown)[:BOS].sum() <= 16

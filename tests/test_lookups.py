@@ -14,7 +14,7 @@ import pytest
 from harness.artifacts import events as ev
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
-from harness.proposers import lookups
+from harness.proposers import evidence, lookups
 from harness.proposers.editor import Answer
 from harness.proposers.lookups import Lookups
 from harness.rules import parse
@@ -188,6 +188,14 @@ def test_a_diff_is_shown_and_capped(tmp_path: Path) -> None:
     store(tmp_path, study, 1, diff="+ 漢\n" * 100_000)
     text = told(study, tmp_path, "diff", number=1)
     assert 9000 < len(text.encode()) <= lookups.DIFF_BYTES and "[cut]" in text
+
+
+def test_a_curve_ends_with_what_the_job_told_of_its_end() -> None:
+    points: list[evidence.Point] = [
+        {"step": 1, "progress": 0.0, "loss": 5.5},
+        {"step": 9, "progress": 1.0, "loss": 4.5, "ema_loss": 4.61, "grad_norm": 0.8, "peak_memory_mb": 735.5},
+    ]
+    assert evidence.curve("trial 1", points) == "trial 1: 0.00:5.5 1.00:4.5 (9 steps, 4.61 smoothed loss, 0.8 gradient norm, 735.5 MB peak)"
 
 
 def test_a_curve_is_thinned(tmp_path: Path) -> None:

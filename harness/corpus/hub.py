@@ -63,24 +63,26 @@ def address(dataset: str, revision: str) -> str:
 
 def fetch(base: str, names: Sequence[str], folder: Path, sleep: Callable[[float], Any] | None = None) -> None:
     """Bring every file that is not in the folder yet. Raises CorpusError that names the first file which cannot be had."""
-    missing, stop = [name for name in names if not (folder / name).exists()], threading.Event()
-    wait = stop.wait if sleep is None else sleep
+    missing = [name for name in names if not (folder / name).exists()]
     if not missing:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(min(WORKERS, len(missing))) as pool, _stopping(stop, pool):
-            stated = list(pool.map(lambda name: _patiently(f"{base}/{name}", wait, _state), missing))
-            with progress.bar(f"fetching {len(missing)} files from {base}", sum(one.size for one in stated), in_bytes=True) as advance:
-                going = _unless(stop, advance)
-                jobs = [
-                    pool.submit(_whole, f"{base}/{name}", folder / name, one, going, wait)
-                    for name, one in zip(missing, stated, strict=True)
-                ]
-                for job in as_completed(jobs):
-                    job.result()
+        _fetch_all(base, missing, folder, sleep)
     except OSError as error:
         raise CorpusError(f"{folder} cannot be written: {error}") from error
+
+
+def _fetch_all(base: str, names: Sequence[str], folder: Path, sleep: Callable[[float], Any] | None) -> None:
+    stop = threading.Event()
+    wait = stop.wait if sleep is None else sleep
+    with ThreadPoolExecutor(min(WORKERS, len(names))) as pool, _stopping(stop, pool):
+        stated = list(pool.map(lambda name: _patiently(f"{base}/{name}", wait, _state), names))
+        with progress.bar(f"fetching {len(names)} files from {base}", sum(one.size for one in stated), in_bytes=True) as advance:
+            going = _unless(stop, advance)
+            jobs = [pool.submit(_whole, f"{base}/{name}", folder / name, one, going, wait) for name, one in zip(names, stated, strict=True)]
+            for job in as_completed(jobs):
+                job.result()
 
 
 @contextmanager

@@ -108,19 +108,22 @@ def _encode(work: Work, target: Path) -> Json:
 
 def tokenise_all(work: Sequence[Work], workers: int | None = None) -> list[Json]:
     """What `tokenise` says of each, in their order; the largest begin first. Raises CorpusError that names the first shard that failed."""
-    workers = min(workers or len(os.sched_getaffinity(0)), len(work))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(workers or cores, len(work))
     with progress.bar("encoding shards", len(work)) as advance:
-        if workers == 1:
-            return [_told(one, advance) for one in work]
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            jobs = {one: pool.submit(tokenise, one) for one in sorted(work, key=lambda one: -Path(one.source).stat().st_size)}
-            try:
-                for job in as_completed(jobs.values()):
-                    job.result()
-                    advance(1)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        return [_told(one, advance) for one in work] if workers == 1 else _in_processes(work, workers, advance)
+
+
+def _in_processes(work: Sequence[Work], workers: int, advance: Callable[[int], None]) -> list[Json]:
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        jobs = {one: pool.submit(tokenise, one) for one in sorted(work, key=lambda one: -Path(one.source).stat().st_size)}
+        try:
+            for job in as_completed(jobs.values()):
+                job.result()
+                advance(1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
         return [jobs[one].result() for one in work]
 
 

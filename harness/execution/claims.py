@@ -7,7 +7,7 @@ from typing import Any
 
 
 def point(value: dict[str, Any]) -> dict[str, int | float]:
-    """The finite numbers of a learning-curve point, by short names."""
+    """The finite numbers of a learning-curve point, by short names: those that `prepare.record` sends, and a few more if the job has any."""
     return {k[:40]: v for k, v in list(value.items())[:20] if k.isidentifier() and _number(v)}
 
 

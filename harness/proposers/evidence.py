@@ -28,6 +28,10 @@ DETAIL_BYTES = 400
 FAILURE_BYTES = 4 * 1024
 CURVES_BYTES = 2 * 1024
 
+AT_THE_END = (
+    ("step", "steps"), ("tokens_per_second", "tokens/s"), ("ema_loss", "smoothed loss"), ("grad_norm", "gradient norm"), ("peak_memory_mb", "MB peak"),
+)  # fmt: skip
+
 Point = dict[str, int | float]
 
 
@@ -112,12 +116,12 @@ def curves(study: Study, folder: StudyDir) -> list[str | Data]:
 
 
 def curve(name: str, points: Sequence[Point]) -> str:
-    """A curve in one line: `trial 17: 0.00:5.5 … 1.00:4.5 (499 steps, 12345.6 tokens/s)`."""
+    """A curve in one line: `trial 17: 0.00:5.5 … 1.00:4.5 (499 steps, 12345.6 tokens/s, 4.61 smoothed loss)`, of its end what the job told."""
     if not points:
         return f"{name}: no curve"
     shown = " ".join(f"{point.get('progress', 0.0):.2f}:{point['loss']:.4g}" for point in points)
     end = points[-1]
-    facts = [f"{end[key]:.6g} {word}" for key, word in (("step", "steps"), ("tokens_per_second", "tokens/s")) if key in end]
+    facts = [f"{end[key]:.6g} {word}" for key, word in AT_THE_END if key in end]
     return f"{name}: {shown}" + (f" ({', '.join(facts)})" if facts else "")
 
 
