@@ -385,7 +385,8 @@ def setup() -> Setup:
     try:
         _job.data = Data.open(_job.flags.profile, _job.flags.data)
         clock, amount = _job.data.profile.hand
-        _job.flags.clock, _job.flags.amount = _job.flags.clock or clock, _job.flags.amount or amount
+        given = _job.flags.amount or (amount if _job.flags.clock in ("", clock) else 0)  # 675,840 are no seconds
+        _job.flags.clock, _job.flags.amount = _job.flags.clock or clock, given
         Budget(_job.flags.clock, _job.flags.amount)
         _job.setup = make_setup(_job.flags.profile, _job.flags.device, _job.flags.seed, _job.flags.threads)
     except (DataError, ValueError) as error:

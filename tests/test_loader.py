@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import subprocess
 import sys
@@ -150,6 +151,33 @@ def test_what_a_thread_makes_ahead_comes_in_order_and_with_its_error() -> None:
     assert [next(ahead) for _ in range(20)] == list(range(20))
     with pytest.raises(prepare.DataError, match="are gone"):
         next(ahead)
+
+
+@pytest.mark.torch
+def test_on_a_gpu_batches_are_pinned_and_made_ahead_and_booked_when_they_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    pinned, copied = list[Any](), list[tuple[str, bool]]()
+
+    def pin(half: Any) -> Any:
+        pinned.append(half)
+        return half
+
+    def copy(half: Any, device: str, non_blocking: bool) -> Any:
+        copied.append((device, non_blocking))
+        return half
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch.Tensor, "to", copy)
+    cpu = prepare.Training(some(), prepare.Budget("tokens", 1e9), setup(16))
+    gpu = prepare.Training(some(), prepare.Budget("tokens", 1e9), dataclasses.replace(setup(16), device="cuda"))
+    expected, batches = cpu.batches(4), gpu.batches(4)
+    for number in range(1, 21):
+        assert all((a == b).all() for a, b in zip(next(expected), next(batches), strict=True))
+        assert gpu.budget.tokens == number * 4 * 16
+    batches.close()
+    assert ("cuda", True) in copied
+    assert 2 * 20 < len(pinned) <= 2 * 24
 
 
 @pytest.mark.torch

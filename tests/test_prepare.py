@@ -374,6 +374,57 @@ def test_the_real_clocks_move() -> None:
         assert budget.seconds() >= 1e-3
 
 
+# --- the learning curve
+
+
+class Told(list[dict[str, Any]]):
+    """A channel that keeps what is sent."""
+
+    def send(self, kind: str, body: dict[str, Any]) -> None:
+        assert kind == "point"
+        json.dumps(body, allow_nan=False)
+        self.append(body)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    job = {
+        "training": prepare.Training(np.zeros(1), prepare.Budget("tokens", 30_000), None),
+        "channel": Told(),
+        "due": 0,
+        "mean": 0.0,
+        "weight": 0.0,
+    }
+    job["setup"] = prepare.Setup("cpu", "cpu", 2048, 256, 0, 1, "float32")
+    for name, value in job.items():
+        monkeypatch.setattr(prepare._job, name, value)
+    channel: Told = prepare._job.channel
+    return channel
+
+
+def test_a_point_has_every_number_and_null_for_what_is_none(told: Told) -> None:
+    prepare._job.training.budget.tokens = 15_000
+    prepare.record(step=7, loss=4.0, lr=0.02, grad_norm=np.float32(1.5))
+    point = told[0]
+    assert {key: point[key] for key in ("step", "progress", "loss", "ema_loss", "lr", "grad_norm", "tokens")} == {
+        "step": 7, "progress": 0.5, "loss": 4.0, "ema_loss": pytest.approx(4.0), "lr": 0.02, "grad_norm": 1.5, "tokens": 15_000,
+    }  # fmt: skip
+    assert 10 < point["peak_memory_mb"] < 100_000
+    assert point["tokens_per_second"] > 0
+    prepare.record(step=8, loss=float("nan"), grad_norm=float("inf"))
+    assert (told[1]["loss"], told[1]["lr"], told[1]["grad_norm"]) == (None, None, None)
+    assert told[1]["ema_loss"] == pytest.approx(4.0)
+
+
+def test_the_smoothed_loss_sees_every_step_and_the_curve_at_most_five_hundred(told: Told) -> None:
+    for step in range(1, 3001):
+        prepare._job.training.budget.tokens = 10 * step
+        prepare.record(step=step, loss=5.0 if step % 2 else 3.0)
+    assert 400 <= len(told) <= prepare.MAX_POINTS
+    assert told[-1]["progress"] == 1.0
+    assert all(3.8 < point["ema_loss"] < 4.2 for point in told[100:])
+
+
 # --- messages
 
 

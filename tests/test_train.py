@@ -348,6 +348,7 @@ def load_model(state, device):
 """
 
 
+@pytest.mark.timeout(400)
 def test_the_value_does_not_depend_on_the_batch_size(tmp_path: Path, trained: Job, data: Any) -> None:
     folder = folder_with(tmp_path, (ROOT / "train.py").read_text() + FLOAT32)
     values = [evaluate(folder, trained.checkpoint, data, rows)["value"] for rows in (1, 7, 48, 512)]
