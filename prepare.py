@@ -80,7 +80,7 @@ class Profile:
 
 
 PROFILES = {
-    "cpu": Profile("cpu-3b397cfe-bpe2048", 2048, 256, False, 32, ("tokens", 675_840), EMBEDDED),  # 330 steps of 2,048 tokens
+    "cpu": Profile("cpu-3b397cfe-bpe2048", 2048, 256, False, 4, ("tokens", 675_840), EMBEDDED),  # 330 steps of 2,048 tokens
     "gpu": Profile("gpu-climbmix-bpe8192", 8192, 2048, True, 16, ("wall", 300), PUBLIC),
 }
 
