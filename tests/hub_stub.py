@@ -19,6 +19,7 @@ class Hub:
     faults: dict[str, list[str]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     redirects: bool = True
+    elsewhere: str = "/cdn/"
     states: bool = True
     seen: list[tuple[str, str, str | None]] = field(default_factory=list)
     base: str = ""
@@ -45,7 +46,7 @@ class _Answers(BaseHTTPRequestHandler):
         elif hub.redirects and "/cdn/" not in self.path:
             digest = hub.digests.get(name) or hashlib.sha256(content).hexdigest()
             stated = {"X-Linked-Size": str(len(content)), "X-Linked-Etag": f'"{digest}"'} if hub.states else {}
-            self._send(302, {"Location": f"/cdn/{name}", **stated})
+            self._send(302, {"Location": f"{hub.elsewhere}{name}", **stated})
         else:
             faults = hub.faults.get(name, [])
             self._body(content, faults.pop(0) if body and faults else "", body)

@@ -168,6 +168,13 @@ def test_a_mirror_that_states_nothing_in_its_redirect_is_asked_further(there: Hu
     assert (tmp_path / NAME).read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize(("states", "elsewhere"), [(True, "file:///etc/"), (False, "file:///etc/"), (False, "/again/")])
+def test_a_redirect_to_a_local_file_or_without_end_is_refused(there: Hub, tmp_path: Path, states: bool, elsewhere: str) -> None:
+    there.states, there.elsewhere = states, elsewhere
+    said = refused(there, tmp_path)
+    assert "is no web address" in said or "redirects without end" in said
+
+
 def test_nobody_at_the_address_is_one_sentence(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -19,6 +19,7 @@ from pyarrow import parquet
 import prepare
 from harness.corpus import bpe, climbmix, embedded, hub, shards
 from tests import hub_stub
+from tests.test_prepare import FakeScorer, every
 
 ROOT = Path(prepare.__file__).resolve().parent
 TRAIN, SEALED, VAL = ("shard_00000.parquet", "shard_00001.parquet"), "shard_06541.parquet", "shard_06542.parquet"
@@ -177,6 +178,18 @@ def test_the_documents_of_a_record_fit_a_message(source: Path, tmp_path: Path, m
     assert 5 <= len(starts) <= 10 < data.manifest["splits"]["val"]["documents"]
     assert starts[0] == 0
     assert all(ids[start] == VOCAB - 1 for start in starts)
+
+
+def test_a_score_counts_every_token_of_the_validation_shard_once(source: Path, tmp_path: Path) -> None:
+    data = prepared(tmp_path, source=str(source))
+    ids, _ = data.split("val")
+    record = FakeScorer(every(1.0)).score(data)
+    assert record["nats"] == record["tokens"] == int((ids != VOCAB - 1).sum())
+    assert record["bytes"] == len(documents(source / VAL)) == sum(group["bytes"] for group in record["documents"])
+    assert record["windows"] == -(-len(ids) // 64)
+    assert len(record["documents"]) == len(data.manifest["splits"]["val"]["starts"])
+    assert record["value"] == pytest.approx(record["tokens"] / np.log(2) / record["bytes"])
+    assert FakeScorer(every(1.0)).score(data, rows=1000) == record
 
 
 def test_shards_come_from_the_hub_when_no_folder_is_given(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,6 +188,8 @@ def _open(url: str, method: str, headers: dict[str, str], until_stated: bool = F
                 return error, stated
             url = urllib.parse.urljoin(url, error.headers["Location"])
             error.close()
+            if not url.startswith(("http://", "https://")):
+                raise CorpusError(f"{name}: the hub redirects to {url[:100]}, which is no web address") from None
         except LOST as error:
             raise _TryAgain(str(error)) from error
     raise CorpusError(f"{name}: {url} redirects without end")

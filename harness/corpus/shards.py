@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -121,6 +121,8 @@ def _in_processes(work: Sequence[Work], workers: int, advance: Callable[[int], N
             for job in as_completed(jobs.values()):
                 job.result()
                 advance(1)
+        except BrokenExecutor as error:
+            raise CorpusError(f"a process that encoded {work[0].source} or another shard was killed: is there enough memory?") from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
