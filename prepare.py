@@ -91,7 +91,7 @@ def check_text(name: str, ids: np.ndarray, tokens: list[bytes], table: np.ndarra
     for at in range(0, len(ids), 1 << 20):
         digest.update(b"".join(map(words.__getitem__, ids[at : at + (1 << 20)].tolist())))
     if [worth, digest.hexdigest()] != [*text]:
-        raise DataError(f"{name} does not decode to its text: its tokens are worth {worth} bytes of {text[0]} and give another SHA-256")
+        raise DataError(f"{name} does not decode to its text: its tokens are worth {worth} bytes of {text[0]} or give another SHA-256")
 
 
 def data_folder(profile: str, root: str | None = None) -> Path:
