@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class Hub:
-    """Files by name; `faults` by name are taken one an answer: `cut:N`, `code:NNN`, `code:NNN:after`, `garbled`, `longer`, `no range`, `other range`."""
+    """Files by name; `faults` by name, one an answer: `cut:N`, `code:NNN`, `code:NNN:after`, `garbled`, `longer`, `no range`, `other range`."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The gpu profile on small shards of its own: from a folder or from a hub on loopback to the data folder, and every way in which that is refused."""
+"""The gpu profile on small shards: from a folder or a hub on loopback to the data folder, and every way in which that is refused."""
 
 from __future__ import annotations
 

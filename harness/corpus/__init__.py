@@ -1,4 +1,4 @@
-"""How data is made: the embedded text, the shards of the hub, the tokens of both. prepare.py comes here to prepare; no job or evaluation does.
+"""How data is made: the embedded text, the shards of the hub, the tokens of both. Only `prepare.py` as a command comes here, no job.
 
 No numpy here (the harness does not import what it measures): tokens are packed by `array`, tables are read by pyarrow.
 """
