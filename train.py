@@ -2,7 +2,7 @@
 
 As a script (`python train.py`) it trains until the budget is used up and saves a checkpoint. As a module it offers
 `load_model`, by which the checkpoint is scored. Everything here may change, as long as these two still work; data, tokens,
-clock and evaluation come from prepare.py, which may not. Lower val_bpb is better.
+clock and evaluation come from prepare.py, which may not. Lower val_bpb is better. docs/training.md says why each choice is made.
 """
 
 import math
@@ -14,29 +14,38 @@ from torch import Tensor, nn
 import prepare
 
 # Model
-DEPTH = 2  # transformer blocks
+DEPTH = 1  # transformer blocks
 DIM = 128  # width of the residual stream
 HEAD_DIM = 64  # width of an attention head; DIM / HEAD_DIM heads
-MLP_RATIO = 4  # hidden width of the MLP over DIM
+MLP_RATIO = 2  # hidden width of the MLP over DIM
 ROPE_BASE = 10000.0  # longest wavelength of the rotary positions, in tokens over 2 pi
-LOGIT_CAP = 15.0  # logits are squashed into +- this
+WINDOW = 64  # tokens that a block looks back, itself included
+LONG_EVERY = 0  # every so many blocks, from the last one back, see the whole context instead; 0: none does
+BIGRAM_ROWS = 131072  # embeddings of hashed pairs of ids; 0: none
+TRIGRAM_ROWS = 131072  # embeddings of hashed triples of ids; 0: none
 VALUE_EMBEDDING_EVERY = 2  # every so many blocks, from the last one back, add a token embedding to their values
 VALUE_GATE_DIM = 32  # channels of the stream that gate the value embedding
+LOGIT_CAP = 0.0  # logits are squashed into +- this; 0: they are not
+INIT_SCALE = 1.0  # of the uniform initial weights of the blocks
 RESIDUAL_INIT = 1.0  # initial weight of the stream at the entry of a block
 SHORTCUT_INIT = 0.1  # initial weight of the token embedding at the entry of a block
 
 # Batch
 TOTAL_BATCH = 2048  # tokens in one optimizer step
-DEVICE_ROWS = 8  # most rows in one forward pass; a larger batch is accumulated over several
+DEVICE_ROWS = 8  # most rows in one forward pass, fewer if memory is short; a larger batch is accumulated over several
 
 # Optimizers
 MATRIX_LR = 0.04  # Muon: matrices inside the blocks
 MUON_MOMENTUM = 0.95  # Nesterov momentum of Muon
-MUON_ITERATIONS = 5  # Newton-Schulz steps that orthogonalise an update
-WEIGHT_DECAY = 0.1  # of Muon; falls to 0 with the budget
+MUON_ITERATIONS = 3  # Newton-Schulz steps that orthogonalise an update
+MUON_WEIGHT_DECAY = 0.1  # falls to 0 with the budget
+HASHED_LR = 3.0  # row-wise Adagrad: embeddings of pairs and triples
 EMBEDDING_LR = 0.6  # AdamW: token and value embeddings, x (DIM / 768)^-0.5
 HEAD_LR = 0.004  # AdamW: output head, x (DIM / 768)^-0.5
 SCALAR_LR = 0.5  # AdamW: shortcut weights, x (DIM / 768)^-0.5; residual weights take a hundredth of it
+EMBEDDING_DECAY = 0.0  # AdamW: weight decay of the token embedding
+VALUE_DECAY = 0.0  # AdamW: weight decay of the value embeddings
+HEAD_DECAY = 0.0  # AdamW: weight decay of the head
 ADAM_BETA1 = 0.8  # AdamW: memory of the mean
 ADAM_BETA2 = 0.95  # AdamW: memory of the variance
 ADAM_EPS = 1e-10  # AdamW: floor of the deviation
@@ -46,7 +55,9 @@ WARMUP = 0.0  # share of the budget in which the rates rise from 0
 WARMDOWN = 0.5  # share of the budget in which the rates fall, at the end
 FINAL_LR = 0.0  # share of the rates that is left at the very end
 
-COMPILE_ON = ("cuda",)  # devices on which the model is compiled; on a CPU it pays for runs above five minutes only
+# Devices
+COMPILE_ON = ("cuda",)  # where the loss is compiled; on a CPU it pays for runs above five minutes only
+ACCELERATED = ("cuda",)  # where attention is torch's fused one, Muon runs in bfloat16, and free memory bounds the rows of a pass
 
 
 # ------------------------------------------------------------------------------------------------------------ model
@@ -58,24 +69,47 @@ def norm(x: Tensor) -> Tensor:
 
 
 def rotary(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of the rotary angles, (length, HEAD_DIM / 2) each."""
+    """Cosines and sines of the rotary angles, (length, 1, HEAD_DIM / 2) each."""
     wavelengths = ROPE_BASE ** (torch.arange(0, HEAD_DIM, 2, dtype=torch.float32, device=device) / HEAD_DIM)
-    angles = torch.arange(length, dtype=torch.float32, device=device)[:, None] / wavelengths
+    angles = torch.arange(length, dtype=torch.float32, device=device)[:, None, None] / wavelengths
     return angles.cos(), angles.sin()
 
 
 def rotate(x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn the pairs (i, i + HEAD_DIM / 2) of x (B, heads, T, HEAD_DIM) by their position's angles."""
+    """Turn the pairs (i, i + HEAD_DIM / 2) of x (B, T, heads, HEAD_DIM) by their position's angles."""
     cos, sin = angles[0].to(x.dtype), angles[1].to(x.dtype)
     left, right = x.chunk(2, dim=-1)
     return torch.cat((left * cos - right * sin, left * sin + right * cos), dim=-1)
 
 
+def attend(query: Tensor, key: Tensor, value: Tensor, window: int) -> Tensor:
+    """Causal attention of (B, heads, T, HEAD_DIM) in which a position sees the last `window` ones, itself included.
+
+    The context is cut into pieces of one window, and each piece looks at itself and the one before: the work grows with T.
+    """
+    length, device = query.size(2), query.device
+    pad = -length % window
+    query, key, value = (F.pad(x, (0, 0, 0, pad)).unflatten(2, (-1, window)) for x in (query, key, value))
+    at, seen = torch.arange(window, device=device)[:, None], torch.arange(window, device=device)
+    visible = seen <= at
+    if query.size(2) > 1:
+        key, value = (torch.cat((F.pad(x, (0, 0, 0, 0, 1, 0))[:, :, :-1], x), dim=3) for x in (key, value))
+        visible = torch.cat((seen > at, visible), dim=1).repeat(query.size(2), 1, 1)
+        visible[0, :, :window] = False  # nothing lies before the first piece
+    if device.type in ACCELERATED:
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
+    else:
+        scores = (query @ key.mT * HEAD_DIM**-0.5).masked_fill(~visible, float("-inf"))
+        mixed = torch.softmax(scores, dim=-1) @ value
+    return mixed.flatten(2, 3)[:, :, :length]
+
+
 class Attention(nn.Module):
     """Causal self-attention with normed queries and keys and, in some blocks, token embeddings added to the values."""
 
-    def __init__(self, with_value_embedding: bool) -> None:
+    def __init__(self, with_value_embedding: bool, window: int) -> None:
         super().__init__()
+        self.window = window
         self.query = nn.Linear(DIM, DIM, bias=False)
         self.key = nn.Linear(DIM, DIM, bias=False)
         self.value = nn.Linear(DIM, DIM, bias=False)
@@ -87,10 +121,10 @@ class Attention(nn.Module):
         query, key, value = (layer(x).view(shape) for layer in (self.query, self.key, self.value))
         if self.gate is not None and extra is not None:
             gate = 2 * torch.sigmoid(self.gate(x[..., :VALUE_GATE_DIM]))  # one number a head, 1 at the start
-            value = value + gate[..., None] * extra.view(shape)
-        query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+            value = value + gate[..., None] * extra.view(shape).to(value.dtype)
         query, key = norm(rotate(query, angles)), norm(rotate(key, angles))
-        mixed = F.scaled_dot_product_attention(query, key, value.to(query.dtype), is_causal=True)
+        window = min(self.window or x.size(1), x.size(1))
+        mixed = attend(query.transpose(1, 2), key.transpose(1, 2), value.to(query.dtype).transpose(1, 2), window)
         return self.out(mixed.transpose(1, 2).reshape(x.shape))
 
 
@@ -109,9 +143,9 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention, then MLP, each on the normed stream and added to it."""
 
-    def __init__(self, with_value_embedding: bool) -> None:
+    def __init__(self, with_value_embedding: bool, window: int) -> None:
         super().__init__()
-        self.attention = Attention(with_value_embedding)
+        self.attention = Attention(with_value_embedding, window)
         self.mlp = MLP()
 
     def forward(self, x: Tensor, extra: Tensor | None, angles: tuple[Tensor, Tensor]) -> Tensor:
@@ -119,16 +153,35 @@ class Block(nn.Module):
         return x + self.mlp(norm(x))
 
 
-class GPT(nn.Module):
-    """Token ids (B, T) to logits (B, T, vocabulary)."""
+class HashedEmbedding(nn.Module):
+    """An embedding of the last `order` ids, which share its rows by a hash; before the first id stands `blank`."""
 
-    def __init__(self, vocab_size: int) -> None:
+    def __init__(self, rows: int, order: int, blank: int, sparse: bool) -> None:
+        super().__init__()
+        self.order, self.blank = order, blank
+        self.table = nn.Embedding(rows, DIM, sparse=sparse)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        mixed = ids
+        for back in range(1, self.order):
+            earlier = F.pad(ids, (back, 0), value=self.blank)[:, :-back]
+            mixed = (mixed * 1000003) ^ (earlier * 8191)
+        return self.table((mixed ^ (mixed >> 17)) % self.table.num_embeddings)
+
+
+class GPT(nn.Module):
+    """Token ids (B, T) to logits (B, T, vocabulary). With `sparse` only the hashed rows that were used get a gradient."""
+
+    def __init__(self, vocab_size: int, sparse: bool = False) -> None:
         super().__init__()
         special = [(DEPTH - 1 - i) % VALUE_EMBEDDING_EVERY == 0 for i in range(DEPTH)]
+        windows = [0 if LONG_EVERY and (DEPTH - 1 - i) % LONG_EVERY == 0 else WINDOW for i in range(DEPTH)]
         self.embedding = nn.Embedding(vocab_size, DIM)
+        orders = ((2, BIGRAM_ROWS), (3, TRIGRAM_ROWS))
+        self.hashed = nn.ModuleList(HashedEmbedding(rows, order, vocab_size - 1, sparse) for order, rows in orders if rows)
         tables = {str(i): nn.Embedding(vocab_size, DIM) for i in range(DEPTH) if special[i]}
         self.value_embeddings = nn.ModuleDict(tables)
-        self.blocks = nn.ModuleList(Block(with_value_embedding) for with_value_embedding in special)
+        self.blocks = nn.ModuleList(Block(*pair) for pair in zip(special, windows, strict=True))
         self.head = nn.Linear(DIM, vocab_size, bias=False)
         self.residual = nn.Parameter(torch.full((DEPTH,), RESIDUAL_INIT))
         self.shortcut = nn.Parameter(torch.full((DEPTH,), SHORTCUT_INIT))
@@ -136,9 +189,11 @@ class GPT(nn.Module):
     @torch.no_grad()
     def initialise(self) -> None:
         """Draw the weights: whatever writes into the stream starts at zero, so every block starts as the identity."""
-        bound = math.sqrt(3 / DIM)
+        bound = INIT_SCALE * math.sqrt(3 / DIM)
         nn.init.normal_(self.embedding.weight)
         nn.init.normal_(self.head.weight, std=0.001)
+        for hashed in self.hashed:
+            nn.init.zeros_(hashed.table.weight)
         for table in self.value_embeddings.values():
             nn.init.uniform_(table.weight, -bound, bound)
         for block in self.blocks:
@@ -149,13 +204,46 @@ class GPT(nn.Module):
                 if layer is not None:
                     nn.init.zeros_(layer.weight)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def features(self, ids: Tensor) -> Tensor:
+        """What the head reads, (B, T, DIM)."""
         angles = rotary(ids.size(1), ids.device)
-        x = first = norm(self.embedding(ids))
+        x = first = norm(sum((hashed(ids) for hashed in self.hashed), self.embedding(ids)))
         for i, block in enumerate(self.blocks):
             extra = self.value_embeddings[str(i)](ids) if str(i) in self.value_embeddings else None
             x = block(self.residual[i] * x + self.shortcut[i] * first, extra, angles)
-        return LOGIT_CAP * torch.tanh(self.head(norm(x)).float() / LOGIT_CAP)
+        return norm(x)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return cap(self.head(self.features(ids)))
+
+
+def cap(logits: Tensor) -> Tensor:
+    """Logits within +- LOGIT_CAP."""
+    return LOGIT_CAP * torch.tanh(logits / LOGIT_CAP) if LOGIT_CAP else logits
+
+
+class HeadLoss(torch.autograd.Function):
+    """Mean cross entropy in nats of the head's logits for x (N, DIM), with the gradients worked out on the way forward.
+
+    No logit is kept in float32: half the memory traffic, a fifth less time than autograd's way on a CPU.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, targets: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        small, targets = weight.to(x.dtype), targets[:, None]
+        logits = cap(x @ small.T)
+        slope = 1 - (logits / LOGIT_CAP).square() if LOGIT_CAP else 1.0
+        gradient = torch.softmax(logits, dim=-1)
+        loss = -gradient.gather(1, targets).float().log().mean()
+        gradient.scatter_add_(1, targets, torch.full_like(targets, -1, dtype=gradient.dtype))
+        gradient = gradient * slope if LOGIT_CAP else gradient
+        ctx.save_for_backward((gradient @ small) / len(x), (gradient.T @ x).to(weight.dtype) / len(x))
+        return loss
+
+    @staticmethod
+    def backward(ctx, upstream: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[no-untyped-def]
+        for_x, for_weight = ctx.saved_tensors
+        return for_x * upstream.to(for_x.dtype), for_weight * upstream, None
 
 
 def load_model(state: dict[str, Tensor], device: str) -> nn.Module:
@@ -170,7 +258,7 @@ def load_model(state: dict[str, Tensor], device: str) -> nn.Module:
 
 def orthogonalise(update: Tensor) -> Tensor:
     """The nearest matrix with all singular values near 1, for a stack (n, rows, columns), by Newton-Schulz steps."""
-    x = update.bfloat16() if update.is_cuda else update
+    x = update.bfloat16() if update.device.type in ACCELERATED else update
     tall = x.size(1) > x.size(2)
     if tall:
         x = x.mT
@@ -186,7 +274,7 @@ class Muon(torch.optim.Optimizer):
 
     def __init__(self, matrices: list[nn.Parameter], lr: float) -> None:
         groups = [{"params": [p for p in matrices if p.shape == s]} for s in sorted({p.shape for p in matrices})]
-        super().__init__(groups, {"lr": lr, "weight_decay": WEIGHT_DECAY})
+        super().__init__(groups, {"lr": lr, "weight_decay": MUON_WEIGHT_DECAY})
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -203,82 +291,125 @@ class Muon(torch.optim.Optimizer):
                 p.sub_(lr * (step + decay))
 
 
+class RowAdagrad(torch.optim.Optimizer):
+    """Adagrad with one second moment a row, which costs no more than the rows a step has used; takes sparse or dense gradients."""
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad.is_sparse:
+                    grad = p.grad.coalesce()
+                    rows, values = grad.indices()[0], grad.values()
+                else:
+                    rows, values = torch.arange(len(p), device=p.device), p.grad
+                moments = self.state[p].setdefault("moments", torch.zeros(len(p), 1, device=p.device))
+                moment = moments[rows] + values.square().mean(dim=1, keepdim=True)
+                moments[rows] = moment
+                p.index_add_(0, rows, values * (moment + 1e-30).rsqrt(), alpha=-group["lr"])
+
+
 def build_optimizers(model: GPT) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the blocks, AdamW for everything else."""
+    """Muon for the matrices inside the blocks, row-wise Adagrad for hashed embeddings, AdamW for everything else."""
     scale = (DIM / 768) ** -0.5
-    embeddings = [model.embedding.weight, *(table.weight for table in model.value_embeddings.values())]
+    values = [table.weight for table in model.value_embeddings.values()]
     groups = [
-        {"params": embeddings, "lr": EMBEDDING_LR * scale},
-        {"params": [model.head.weight], "lr": HEAD_LR * scale},
+        {"params": [model.embedding.weight], "lr": EMBEDDING_LR * scale, "weight_decay": EMBEDDING_DECAY},
+        {"params": values, "lr": EMBEDDING_LR * scale, "weight_decay": VALUE_DECAY},
+        {"params": [model.head.weight], "lr": HEAD_LR * scale, "weight_decay": HEAD_DECAY},
         {"params": [model.shortcut], "lr": SCALAR_LR * scale},
         {"params": [model.residual], "lr": SCALAR_LR * scale * 0.01},
     ]
     betas = (ADAM_BETA1, ADAM_BETA2)
     adam = torch.optim.AdamW(groups, betas=betas, eps=ADAM_EPS, weight_decay=0.0, fused=True)
     optimizers = [adam, Muon(list(model.blocks.parameters()), lr=MATRIX_LR)]
+    if model.hashed:
+        optimizers.append(RowAdagrad([hashed.table.weight for hashed in model.hashed], {"lr": HASHED_LR}))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["peak_lr"] = group["lr"]
     return optimizers
 
 
-def set_schedule(optimizers: list[torch.optim.Optimizer], progress: float) -> None:
-    """Set rates and decay for a share of the budget: up during WARMUP, constant, down to FINAL_LR during WARMDOWN."""
+def set_schedule(optimizers: list[torch.optim.Optimizer], progress: float) -> float:
+    """Set rates and decay for a share of the budget; returns the share of their peaks: up during WARMUP, down to FINAL_LR in WARMDOWN."""
     up = progress / WARMUP if progress < WARMUP else 1.0
     left = (1 - progress) / WARMDOWN if progress > 1 - WARMDOWN else 1.0
+    share = up * (FINAL_LR + (1 - FINAL_LR) * left)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = group["peak_lr"] * up * (FINAL_LR + (1 - FINAL_LR) * left)
+            group["lr"] = group["peak_lr"] * share
             if isinstance(optimizer, Muon):
-                group["weight_decay"] = WEIGHT_DECAY * (1 - progress)
+                group["weight_decay"] = MUON_WEIGHT_DECAY * (1 - progress)
+    return share
 
 
 # --------------------------------------------------------------------------------------------------------- training
 
 
-def loss_of(model: nn.Module, setup: prepare.Setup, inputs: Tensor, targets: Tensor) -> Tensor:
+def loss_of(model: GPT, setup: prepare.Setup, inputs: Tensor, targets: Tensor) -> Tensor:
     """Mean cross entropy in nats of the next tokens."""
     with setup.precision():
-        logits = model(inputs)
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        x = model.features(inputs).flatten(0, 1)
+    return HeadLoss.apply(x.to(getattr(torch, setup.autocast)), model.head.weight, targets.flatten())
+
+
+def rehearse(loss_function, model: GPT, setup: prepare.Setup, rows: int) -> None:  # type: ignore[no-untyped-def]
+    """One pass on random ids: it compiles, warms up and shows the memory needed, and leaves no trace in the weights."""
+    ids = torch.randint(setup.vocab_size, (rows, setup.context + 1), device=setup.device)
+    loss_function(model, setup, ids[:, :-1].contiguous(), ids[:, 1:].contiguous()).backward()
+    model.zero_grad(set_to_none=True)
+
+
+def rows_of_a_pass(model: GPT, setup: prepare.Setup, rows: int) -> int:
+    """A divisor of the `rows` of a step, at most DEVICE_ROWS; on a GPU also such that a pass takes at most 4/5 of the free memory."""
+    most = min(rows, DEVICE_ROWS)
+    if setup.device in ACCELERATED:
+        before = torch.cuda.memory_allocated()
+        rehearse(loss_of, model, setup, 1)
+        needed = max(torch.cuda.max_memory_allocated() - before, 1)
+        torch.cuda.empty_cache()
+        most = max(min(most, int(0.8 * torch.cuda.mem_get_info()[0] / needed)), 1)
+    return next(n for n in range(most, 0, -1) if rows % n == 0)
+
+
+def norm_of(parameters: list[nn.Parameter]) -> Tensor:
+    """Length of the gradient of these parameters."""
+    return torch.stack(torch._foreach_norm([p.grad for p in parameters])).norm()
 
 
 def main() -> None:
     setup = prepare.setup()
-    rows = min(DEVICE_ROWS, TOTAL_BATCH // setup.context)
-    passes = TOTAL_BATCH // max(rows * setup.context, 1)
-    assert passes * rows * setup.context == TOTAL_BATCH > 0, (
-        f"TOTAL_BATCH {TOTAL_BATCH} is no positive multiple of {max(rows, 1)} rows of {setup.context} tokens"
-    )
+    assert TOTAL_BATCH > 0 and TOTAL_BATCH % setup.context == 0, f"TOTAL_BATCH {TOTAL_BATCH} is no positive multiple of {setup.context}"
     assert DIM % HEAD_DIM == 0, f"DIM {DIM} is no multiple of HEAD_DIM {HEAD_DIM}"
 
-    gpt = GPT(setup.vocab_size)
+    compiled = setup.device in COMPILE_ON
+    gpt = GPT(setup.vocab_size, sparse=not compiled)
     gpt.initialise()
     gpt.to(setup.device)
     optimizers = build_optimizers(gpt)
-    model = torch.compile(gpt, dynamic=False) if setup.device in COMPILE_ON else gpt
-
-    # One pass on random ids before the clock starts: it compiles and warms up, and leaves no trace in the weights.
-    ids = torch.randint(setup.vocab_size, (rows, setup.context + 1), device=setup.device)
-    loss_of(model, setup, ids[:, :-1], ids[:, 1:]).backward()
-    gpt.zero_grad(set_to_none=True)
+    rows = rows_of_a_pass(gpt, setup, TOTAL_BATCH // setup.context)
+    passes = TOTAL_BATCH // (rows * setup.context)
+    loss_function = torch.compile(loss_of, dynamic=False) if compiled else loss_of
+    rehearse(loss_function, gpt, setup, rows)  # before the clock starts
 
     training = prepare.open_training()
     batches = training.batches(rows)
     step = 0
     while not training.budget.done:
-        set_schedule(optimizers, training.budget.progress())
+        share = set_schedule(optimizers, training.budget.progress())
         total = torch.zeros((), device=setup.device)
         for _ in range(passes):
-            loss = loss_of(model, setup, *next(batches)) / passes
+            loss = loss_function(gpt, setup, *next(batches)) / passes
             loss.backward()
             total += loss.detach()
+        seen = norm_of([p for p in gpt.parameters() if not p.grad.is_sparse])
         for optimizer in optimizers:
             optimizer.step()
         gpt.zero_grad(set_to_none=True)
         step += 1
-        mean = total.item()
-        prepare.record(step=step, loss=mean)
+        mean, length = torch.stack((total, seen)).tolist()  # one wait for the device
+        prepare.record(step=step, loss=mean, lr=share * MATRIX_LR, grad_norm=length)
         if not math.isfinite(mean):
             raise SystemExit(f"the loss is {mean} at step {step}: training stops")
     prepare.save_checkpoint(gpt, steps=step, depth=DEPTH)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,6 +192,8 @@ def test_a_job_trains_from_descriptors_alone_and_reports(trained: Job) -> None:
     assert set(trained.points[0]) == {
         "step", "progress", "loss", "ema_loss", "tokens", "tokens_per_second", "lr", "grad_norm", "peak_memory_mb",
     }  # fmt: skip
+    assert trained.points[0]["grad_norm"] > 0
+    assert trained.points[-1]["lr"] < trained.points[0]["lr"]
     assert trained.points[0]["tokens"] == 2048
     assert trained.done["steps"] == 20
     assert trained.done["tokens"] == TWENTY_STEPS
@@ -231,7 +235,7 @@ def test_accumulated_passes_make_the_same_step_as_one_pass(tmp_path: Path, root:
     assert halves.done["steps"] == 4
 
 
-@pytest.mark.parametrize("constants", [{"TOTAL_BATCH": "2304"}, {"TOTAL_BATCH": "3000"}, {"TOTAL_BATCH": "128"}, {"TOTAL_BATCH": "0"}])
+@pytest.mark.parametrize("constants", [{"TOTAL_BATCH": "3000"}, {"TOTAL_BATCH": "128"}, {"TOTAL_BATCH": "0"}])
 def test_a_batch_that_cannot_be_divided_is_an_assertion_at_the_start(
     tmp_path: Path, root: Path, data: Any, constants: dict[str, str]
 ) -> None:
@@ -242,11 +246,204 @@ def test_a_batch_that_cannot_be_divided_is_an_assertion_at_the_start(
 
 
 def test_a_loss_that_is_no_number_stops_the_run_at_once(tmp_path: Path, root: Path, data: Any) -> None:
-    job = Job(folder_with(tmp_path, LOGIT_CAP='float("nan")'), root, data)
+    job = Job(folder_with(tmp_path, RESIDUAL_INIT='float("nan")'), root, data)
     assert job.process.returncode == 1
     assert [(point["step"], point["loss"]) for point in job.points] == [(1, None)]
     assert "the loss is nan at step 1: training stops" in job.output
     assert job.done == {}
+
+
+def test_a_batch_of_nine_rows_is_taken_in_three_passes(tmp_path: Path, root: Path, data: Any) -> None:
+    job = Job(folder_with(tmp_path, TOTAL_BATCH="2304"), root, data, amount=4608)
+    assert (job.done["steps"], job.done["tokens"]) == (2, 4608)
+
+
+# --- the parts of train.py
+
+
+def loaded(name: str, source: str, **constants: str) -> Any:
+    """A module made from a text of train.py with some constants replaced."""
+    for constant, value in constants.items():
+        source, count = re.subn(rf"^{constant} = .*", f"{constant} = {value}", source, flags=re.MULTILINE)
+        assert count == 1, constant
+    module = types.ModuleType(name)
+    exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+    return module
+
+
+CPU, GPU = (ROOT / "train.py").read_text(), (ROOT / "examples" / "gpu" / "train.py").read_text()
+# The GPU's constants but for sizes that would take a CPU too long: several blocks, short and long windows, a cap, accumulation.
+SMALL = {"DEPTH": "7", "DIM": "64", "HEAD_DIM": "32", "WINDOW": "32", "BIGRAM_ROWS": "4096", "TRIGRAM_ROWS": "512", "DEVICE_ROWS": "4"}
+SMALL |= {"TOTAL_BATCH": "2048"}
+
+
+def drawn(module: Any, seed: int, **options: Any) -> Any:
+    """A model whose every weight is random, so that nothing is hidden behind a zero."""
+    import torch
+
+    torch.manual_seed(seed)
+    model = module.GPT(256, **options)
+    model.initialise()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.1)
+    return model
+
+
+@pytest.mark.parametrize(("text", "constants"), [(CPU, {"BIGRAM_ROWS": "1000", "TRIGRAM_ROWS": "1000"}), (GPU, SMALL)], ids=["cpu", "gpu"])
+def test_logits_do_not_change_when_later_ids_do(text: str, constants: dict[str, str]) -> None:
+    import torch
+
+    model = drawn(loaded("ahead", text, **constants), 0)
+    ids = torch.randint(256, (2, 150))
+    with torch.inference_mode():
+        before = model(ids)
+        for cut in (1, 2, 31, 32, 33, 64, 65, 149):
+            changed = torch.cat((ids[:, :cut], (ids[:, cut:] + 1) % 256), dim=1)
+            after = model(changed)
+            assert torch.allclose(before[:, :cut], after[:, :cut], atol=1e-4)
+            assert not torch.allclose(before[:, cut], after[:, cut], atol=1e-2)
+            assert torch.allclose(model(ids[:, :cut]), before[:, :cut], atol=1e-4)
+
+
+def test_hashed_embeddings_see_exactly_their_ids_and_blanks_before_the_first() -> None:
+    import torch
+
+    module = loaded("hashed", CPU)
+    pairs = module.HashedEmbedding(1 << 20, 2, 255, sparse=False)
+    ids = torch.tensor([[255, 7, 8, 7, 8], [7, 8, 9, 8, 7]])
+    with torch.inference_mode():
+        found = pairs(ids)
+    assert torch.equal(found[0, 2], found[0, 4]) and torch.equal(found[0, 2], found[1, 1])
+    assert torch.equal(found[0, 1], found[1, 0])  # blank, 7
+    assert not torch.equal(found[0, 3], found[0, 1]) and not torch.equal(found[1, 3], found[0, 2])
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_hashes_are_spread_over_the_rows(order: int) -> None:
+    import torch
+
+    class Rows:
+        num_embeddings = 4096
+
+        def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+            return rows
+
+    hashed = loaded("spread", CPU).HashedEmbedding(1, order, 2047, sparse=False)
+    del hashed.table
+    hashed.table = Rows()
+    torch.manual_seed(0)
+    counts = torch.bincount(hashed(torch.randint(2048, (400, 1024))).flatten(), minlength=4096)
+    assert int(counts.min()) > 50 and int(counts.max()) < 200  # 100 on average
+
+
+def test_a_sparse_step_is_the_step_of_a_dense_reference() -> None:
+    import torch
+
+    module = loaded("rows", CPU, BIGRAM_ROWS="500", TRIGRAM_ROWS="700")
+    models = [drawn(module, 3, sparse=sparse) for sparse in (True, False)]
+    reference = [hashed.table.weight.detach().clone() for hashed in models[0].hashed]
+    sums = [torch.zeros(len(table)) for table in reference]
+    optimizers = [module.RowAdagrad([hashed.table.weight for hashed in model.hashed], {"lr": 0.5}) for model in models]
+    for _ in range(4):
+        ids, targets = torch.randint(256, (2, 40)), torch.randint(256, (80,))
+        for model, optimizer in zip(models, optimizers, strict=True):
+            for _ in range(2):  # two passes accumulate
+                module.HeadLoss.apply(model.features(ids).flatten(0, 1), model.head.weight, targets).backward()
+            assert model.hashed[0].table.weight.grad.is_sparse == (model is models[0])
+            if model is models[1]:
+                for table, total, hashed in zip(reference, sums, model.hashed, strict=True):
+                    grad = hashed.table.weight.grad
+                    total += grad.square().mean(dim=1)
+                    used = grad.abs().sum(dim=1) > 0
+                    table[used] -= 0.5 * grad[used] / total[used].sqrt()[:, None]
+            optimizer.step()
+            model.zero_grad(set_to_none=True)
+    for one, other, expected in zip(models[0].hashed, models[1].hashed, reference, strict=True):
+        assert torch.allclose(one.table.weight, other.table.weight, atol=1e-4)
+        assert torch.allclose(other.table.weight, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("limit", ["0.0", "3.0"])
+def test_the_loss_and_its_gradients_are_those_of_cross_entropy(limit: str) -> None:
+    import torch
+    import torch.nn.functional as F
+
+    module = loaded("loss", CPU, LOGIT_CAP=limit)
+    torch.manual_seed(0)
+    x, weight, targets = torch.randn(30, 16), torch.randn(50, 16), torch.randint(50, (30,))
+    results = []
+    for ours in (True, False):
+        one, two = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        loss = module.HeadLoss.apply(one, two, targets) if ours else F.cross_entropy(module.cap(one @ two.T), targets)
+        (3 * loss).backward()
+        results.append((loss, one.grad, two.grad))
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("accelerated", ["('cuda',)", "('cpu',)"])
+@pytest.mark.parametrize(("length", "window"), [(1, 1), (7, 7), (64, 16), (50, 16), (64, 63), (33, 32)])
+def test_attention_in_pieces_is_attention_under_a_mask(length: int, window: int, accelerated: str) -> None:
+    import torch
+
+    module = loaded("attend", CPU, ACCELERATED=accelerated)
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 2, length, 64)
+    back = torch.arange(length)[:, None] - torch.arange(length)
+    scores = (query @ key.mT / 8).masked_fill((back < 0) | (back >= window), float("-inf"))
+    assert torch.allclose(module.attend(query, key, value, window), torch.softmax(scores, dim=-1) @ value, atol=1e-5)
+
+
+# --- the GPU's file and branch
+
+
+def test_the_file_for_a_gpu_differs_in_nothing_but_the_values_of_constants() -> None:
+    def without_values(text: str) -> list[str]:
+        return [re.sub(r"^([A-Z][A-Z0-9_]*) = [0-9.e-]+ ", r"\1 = ", line) for line in text.splitlines()]
+
+    assert without_values(CPU) == without_values(GPU)
+    assert CPU != GPU
+    assert max(n for n, (one, other) in enumerate(zip(CPU.splitlines(), GPU.splitlines(), strict=True)) if one != other) < 75
+
+
+DEVICE_REPLACED = """import prepare
+torch.cuda.memory_allocated = lambda: 1_000
+torch.cuda.max_memory_allocated = lambda: 4_000_000_000
+torch.cuda.empty_cache = lambda: print("emptied")
+torch.cuda.mem_get_info = lambda: (12_000_000_000, 80_000_000_000)
+eager = torch.compile
+torch.compile = lambda function, dynamic: print("compiled") or eager(function, dynamic=dynamic, backend="eager")
+"""
+
+
+def test_the_branch_for_a_gpu_runs_with_a_cpu_in_its_place(tmp_path: Path, root: Path, data: Any) -> None:
+    folder = folder_with(tmp_path, GPU, **SMALL, COMPILE_ON='("cpu",)', ACCELERATED='("cpu",)')
+    source = (folder / "train.py").read_text()
+    (folder / "train.py").write_text(source.replace("import prepare\n", DEVICE_REPLACED, 1))
+    job = Job(folder, root, data, amount=8192)
+    assert job.process.returncode == 0, job.output
+    assert "emptied" in job.output and "compiled" in job.output
+    assert (job.done["steps"], job.done["tokens"]) == (4, 8192)
+    assert job.points[-1]["loss"] < job.points[0]["loss"]
+    assert evaluate(folder, job.checkpoint, data)["value"] < 4
+
+
+@pytest.mark.parametrize(
+    ("free", "rows", "most"),
+    [(1000, 128, 128), (159, 128, 64), (79, 128, 32), (3, 128, 2), (1, 128, 1), (0, 128, 1), (1000, 9, 9), (8, 9, 3)],
+)
+def test_the_rows_of_a_pass_follow_from_the_free_memory(monkeypatch: pytest.MonkeyPatch, free: int, rows: int, most: int) -> None:
+    import torch
+
+    module = loaded("memory", GPU, **SMALL | {"DEVICE_ROWS": "128", "ACCELERATED": "('cpu',)"})
+    peak = iter([100, 101])
+    for name in ("memory_allocated", "max_memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, lambda: next(peak))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 10_000))
+    setup = prepare.Setup("gpu", "cpu", 256, 64, 0, 1, "float32")
+    assert module.rows_of_a_pass(drawn(module, 0), setup, rows) == most
 
 
 COUNTS_ONLY = """
