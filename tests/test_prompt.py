@@ -145,7 +145,7 @@ def test_the_rules_are_said_in_plain_words(tmp_path: Path) -> None:
     for words in (
         "val_bpb decides, lower is better",
         "Only `train.py` may change",
-        "1,073,152 training tokens",
+        "2,097,152 training tokens",
         "refuted_if",
         "load_model",
         "5e-05",
@@ -375,9 +375,9 @@ def test_the_file_is_shown_word_for_word_and_hidden_characters_are_counted(tmp_p
 
 
 def test_the_diff_is_against_the_baseline_and_capped(tmp_path: Path) -> None:
-    shown = page(small((0.03, "good", None)), tmp_path, train=TRAIN.replace("DEPTH = 2 ", "DEPTH = 3 ")).changing
+    shown = page(small((0.03, "good", None)), tmp_path, train=TRAIN.replace("\nHEAD_DIM = 64 ", "\nHEAD_DIM = 32 ")).changing
     listed = fences(shown)["the incumbent's diff against the baseline"]
-    assert "\n-DEPTH = 2 " in listed and "\n+DEPTH = 3 " in listed
+    assert "\n-HEAD_DIM = 64 " in listed and "\n+HEAD_DIM = 32 " in listed
     long = page(small((0.03, "good", None)), tmp_path, train="A = 1\n" * 3000 + "\n".join(f"B{n} = {n}" for n in range(900))).changing
     assert len(fences(long)["the incumbent's diff against the baseline"].encode()) <= standing.DIFF_BYTES
     assert "too long for a diff" in page(small((0.03, "good", None)), tmp_path, train="A = 1\n" * 5000).changing

@@ -211,7 +211,7 @@ def test_the_sentence_of_a_file_begins_with_path_and_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("name", "amount", "trials", "hours", "readings"), [
-    ("program.md", 1_073_152, 100, 10, None), ("examples/demo/program.md", 163_840, 8, 1, None), ("examples/short/program.md", 40_960, 2, 1, 1),
+    ("program.md", 2_097_152, 100, 10, None), ("examples/demo/program.md", 327_680, 8, 1, None), ("examples/short/program.md", 81_920, 2, 1, 1),
 ])  # fmt: skip
 def test_the_shipped_programs_are_valid_and_say_what_they_seem_to_say(
     name: str, amount: int, trials: int, hours: int, readings: int | None
@@ -222,6 +222,12 @@ def test_the_shipped_programs_are_valid_and_say_what_they_seem_to_say(
     assert (rules.metric.name, rules.metric.direction, rules.metric.plausible) == ("val_bpb", "lower", (0.3, 20.0))
     assert (rules.keep.rule, rules.keep.complexity_per_line, rules.scope.editable) == ("debiased", 5e-5, ("train.py",))
     assert (rules.run.threads, rules.run.device, rules.escalation.consecutive_crashes) == (1, "auto", 5)
+
+
+def test_the_program_for_a_gpu_is_valid_too() -> None:
+    rules = load(ROOT / "examples" / "gpu" / "program.md")
+    assert (rules.trial.profile, rules.trial.clock, rules.trial.amount) == ("gpu", "wall", 300)
+    assert (rules.scope.editable, rules.stop.trials) == (("train.py",), 100)
 
 
 @given(st.text(alphabet=st.sampled_from("[]={}\"'#.\\\n\r\t `~stoprial10,-"), max_size=60))

@@ -343,25 +343,51 @@ def test_a_sparse_step_is_the_step_of_a_dense_reference() -> None:
     module = loaded("rows", CPU, BIGRAM_ROWS="500", TRIGRAM_ROWS="700")
     models = [drawn(module, 3, sparse=sparse) for sparse in (True, False)]
     reference = [hashed.table.weight.detach().clone() for hashed in models[0].hashed]
-    sums = [torch.zeros(len(table)) for table in reference]
-    optimizers = [module.RowAdagrad([hashed.table.weight for hashed in model.hashed], {"lr": 0.5}) for model in models]
-    for _ in range(4):
+    sums, typical = [torch.zeros(len(table)) for table in reference], [0.0, 0.0]
+    optimizers = [module.RowAdagrad([{"params": [hashed.table.weight for hashed in model.hashed], "lr": 0.5}]) for model in models]
+    for step in range(4):
         ids, targets = torch.randint(256, (2, 40)), torch.randint(256, (80,))
         for model, optimizer in zip(models, optimizers, strict=True):
             for _ in range(2):  # two passes accumulate
                 module.HeadLoss.apply(model.features(ids).flatten(0, 1), model.head.weight, targets).backward()
             assert model.hashed[0].table.weight.grad.is_sparse == (model is models[0])
             if model is models[1]:
-                for table, total, hashed in zip(reference, sums, model.hashed, strict=True):
+                for i, (table, total, hashed) in enumerate(zip(reference, sums, model.hashed, strict=True)):
                     grad = hashed.table.weight.grad
-                    total += grad.square().mean(dim=1)
                     used = grad.abs().sum(dim=1) > 0
-                    table[used] -= 0.5 * grad[used] / total[used].sqrt()[:, None]
+                    now = float(grad[used].square().mean())
+                    typical[i] = now if step == 0 else 0.9 * typical[i] + 0.1 * now
+                    total += grad.square().mean(dim=1)
+                    table[used] -= 0.5 * grad[used] / (total[used] + module.HASHED_PRIOR * typical[i]).sqrt()[:, None]
             optimizer.step()
             model.zero_grad(set_to_none=True)
     for one, other, expected in zip(models[0].hashed, models[1].hashed, reference, strict=True):
         assert torch.allclose(one.table.weight, other.table.weight, atol=1e-4)
         assert torch.allclose(other.table.weight, expected, atol=1e-4)
+
+
+def test_our_adamw_is_the_one_of_torch() -> None:
+    import torch
+
+    module = loaded("adam", CPU)
+    ours, theirs = (torch.nn.Parameter(torch.ones(3, 4)) for _ in range(2))
+    betas = (module.ADAM_BETA1, module.ADAM_BETA2)
+    pair = (
+        module.AdamW([{"params": [ours], "lr": 0.1, "weight_decay": 0.2}]),
+        torch.optim.AdamW([theirs], lr=0.1, betas=betas, eps=module.ADAM_EPS, weight_decay=0.2),
+    )
+    torch.manual_seed(0)
+    for _ in range(5):
+        ours.grad = torch.randn(3, 4)
+        theirs.grad = ours.grad.clone()
+        for optimizer in pair:
+            optimizer.step()
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_training_does_not_import_the_compiler_unless_it_compiles(hand_folder: Path) -> None:
+    code = "import torch, train; train.build_optimizers(train.GPT(64)); import sys; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=hand_folder, env=environment(hand_folder), check=False).returncode == 0
 
 
 @pytest.mark.parametrize("limit", ["0.0", "3.0"])

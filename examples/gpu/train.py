@@ -6,6 +6,8 @@ clock and evaluation come from prepare.py, which may not. Lower val_bpb is bette
 """
 
 import math
+from collections import defaultdict
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -39,7 +41,8 @@ MATRIX_LR = 0.04  # Muon: matrices inside the blocks
 MUON_MOMENTUM = 0.95  # Nesterov momentum of Muon
 MUON_ITERATIONS = 5  # Newton-Schulz steps that orthogonalise an update
 MUON_WEIGHT_DECAY = 0.2  # falls to 0 with the budget
-HASHED_LR = 3.0  # row-wise Adagrad: embeddings of pairs and triples
+HASHED_LR = 6.0  # row-wise Adagrad: embeddings of pairs and triples
+HASHED_PRIOR = 40.0  # row-wise Adagrad: typical gradients that a row counts as seen before its first one
 EMBEDDING_LR = 0.9  # AdamW: token and value embeddings, x (DIM / 768)^-0.5
 HEAD_LR = 0.005  # AdamW: output head, x (DIM / 768)^-0.5
 SCALAR_LR = 0.5  # AdamW: shortcut weights, x (DIM / 768)^-0.5; residual weights take a hundredth of it
@@ -159,7 +162,7 @@ class HashedEmbedding(nn.Module):
     def __init__(self, rows: int, order: int, blank: int, sparse: bool) -> None:
         super().__init__()
         self.order, self.blank = order, blank
-        self.table = nn.Embedding(rows, DIM, sparse=sparse)
+        self.table = nn.Embedding.from_pretrained(torch.zeros(rows, DIM), freeze=False, sparse=sparse)  # not drawn first, in vain
 
     def forward(self, ids: Tensor) -> Tensor:
         mixed = ids
@@ -192,8 +195,6 @@ class GPT(nn.Module):
         bound = INIT_SCALE * math.sqrt(3 / DIM)
         nn.init.normal_(self.embedding.weight)
         nn.init.normal_(self.head.weight, std=0.001)
-        for hashed in self.hashed:
-            nn.init.zeros_(hashed.table.weight)
         for table in self.value_embeddings.values():
             nn.init.uniform_(table.weight, -bound, bound)
         for block in self.blocks:
@@ -269,75 +270,102 @@ def orthogonalise(update: Tensor) -> Tensor:
     return (x.mT if tall else x).to(update.dtype)
 
 
-class Muon(torch.optim.Optimizer):
-    """Momentum whose step is orthogonalised; equally shaped matrices are handled as one stack."""
+class Optimizer:
+    """Groups of parameters, each with the rate it has now and the state of its parameters.
 
-    def __init__(self, matrices: list[nn.Parameter], lr: float) -> None:
-        groups = [{"params": [p for p in matrices if p.shape == s]} for s in sorted({p.shape for p in matrices})]
-        super().__init__(groups, {"lr": lr, "weight_decay": MUON_WEIGHT_DECAY})
+    Not torch.optim: building one of its optimizers imports torch's compiler, over a second before the first step.
+    """
 
-    @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            updates = []
-            for p in group["params"]:
-                momentum = self.state[p].setdefault("momentum", torch.zeros_like(p))
-                momentum.lerp_(p.grad, 1 - MUON_MOMENTUM)
-                updates.append(p.grad.lerp(momentum, MUON_MOMENTUM))
-            rows, columns = group["params"][0].shape
-            lr = group["lr"] * max(1.0, rows / columns) ** 0.5
-            for p, step in zip(group["params"], orthogonalise(torch.stack(updates)), strict=True):
-                decay = group["weight_decay"] * p * (step * p > 0)  # only where it agrees with the step
-                p.sub_(lr * (step + decay))
-
-
-class RowAdagrad(torch.optim.Optimizer):
-    """Adagrad with one second moment a row, which costs no more than the rows a step has used; takes sparse or dense gradients."""
+    def __init__(self, groups: list[dict[str, Any]]) -> None:
+        self.groups = [{"weight_decay": 0.0, "peak_lr": group["lr"], **group} for group in groups]
+        self.state: dict[Tensor, dict[str, Any]] = defaultdict(dict)
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad.is_sparse:
-                    grad = p.grad.coalesce()
-                    rows, values = grad.indices()[0], grad.values()
-                else:
-                    rows, values = torch.arange(len(p), device=p.device), p.grad
-                moments = self.state[p].setdefault("moments", torch.zeros(len(p), 1, device=p.device))
-                moment = moments[rows] + values.square().mean(dim=1, keepdim=True)
-                moments[rows] = moment
-                p.index_add_(0, rows, values * (moment + 1e-30).rsqrt(), alpha=-group["lr"])
+    def step(self) -> None:
+        for group in self.groups:
+            self.update(group)
+
+    def update(self, group: dict[str, Any]) -> None:
+        raise NotImplementedError
 
 
-def build_optimizers(model: GPT) -> list[torch.optim.Optimizer]:
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay."""
+
+    def update(self, group: dict[str, Any]) -> None:
+        for p in group["params"]:
+            state = self.state[p]
+            state["steps"] = steps = state.get("steps", 0) + 1
+            mean, variance = (state.setdefault(name, torch.zeros_like(p)) for name in ("mean", "variance"))
+            mean.lerp_(p.grad, 1 - ADAM_BETA1)
+            variance.mul_(ADAM_BETA2).addcmul_(p.grad, p.grad, value=1 - ADAM_BETA2)
+            deviation = (variance / (1 - ADAM_BETA2**steps)).sqrt_().add_(ADAM_EPS)
+            p.mul_(1 - group["lr"] * group["weight_decay"])
+            p.addcdiv_(mean, deviation, value=-group["lr"] / (1 - ADAM_BETA1**steps))
+
+
+class Muon(Optimizer):
+    """Momentum whose step is orthogonalised; the matrices of a group are equally shaped and handled as one stack."""
+
+    def update(self, group: dict[str, Any]) -> None:
+        updates = []
+        for p in group["params"]:
+            momentum = self.state[p].setdefault("momentum", torch.zeros_like(p))
+            momentum.lerp_(p.grad, 1 - MUON_MOMENTUM)
+            updates.append(p.grad.lerp(momentum, MUON_MOMENTUM))
+        rows, columns = group["params"][0].shape
+        lr = group["lr"] * max(1.0, rows / columns) ** 0.5
+        for p, step in zip(group["params"], orthogonalise(torch.stack(updates)), strict=True):
+            decay = group["weight_decay"] * p * (step * p > 0)  # only where it agrees with the step
+            p.sub_(lr * (step + decay))
+
+
+class RowAdagrad(Optimizer):
+    """Adagrad with one second moment a row; of a sparse gradient it touches the rows that the step has used, no other.
+
+    The prior keeps rows that were seen once small: they would learn their one target by heart.
+    """
+
+    def update(self, group: dict[str, Any]) -> None:
+        for p in group["params"]:
+            if p.grad.is_sparse:
+                grad = p.grad.coalesce()
+                rows, values = grad.indices()[0], grad.values()
+            else:
+                rows, values = torch.arange(len(p), device=p.device), p.grad
+            squares = values.square().mean(dim=1, keepdim=True)
+            now = squares.sum() / (squares > 0).sum().clamp(min=1)
+            typical = self.state[p].setdefault("typical", now).lerp_(now, 0.1)
+            moments = self.state[p].setdefault("moments", torch.zeros(len(p), 1, device=p.device))
+            moments[rows] = moment = moments[rows] + squares
+            p.index_add_(0, rows, values * (moment + HASHED_PRIOR * typical + 1e-30).rsqrt(), alpha=-group["lr"])
+
+
+def build_optimizers(model: GPT) -> list[Optimizer]:
     """Muon for the matrices inside the blocks, row-wise Adagrad for hashed embeddings, AdamW for everything else."""
     scale = (DIM / 768) ** -0.5
     values = [table.weight for table in model.value_embeddings.values()]
-    groups = [
+    adam = [
         {"params": [model.embedding.weight], "lr": EMBEDDING_LR * scale, "weight_decay": EMBEDDING_DECAY},
         {"params": values, "lr": EMBEDDING_LR * scale, "weight_decay": VALUE_DECAY},
         {"params": [model.head.weight], "lr": HEAD_LR * scale, "weight_decay": HEAD_DECAY},
         {"params": [model.shortcut], "lr": SCALAR_LR * scale},
         {"params": [model.residual], "lr": SCALAR_LR * scale * 0.01},
     ]
-    betas = (ADAM_BETA1, ADAM_BETA2)
-    adam = torch.optim.AdamW(groups, betas=betas, eps=ADAM_EPS, weight_decay=0.0, fused=True)
-    optimizers = [adam, Muon(list(model.blocks.parameters()), lr=MATRIX_LR)]
-    if model.hashed:
-        optimizers.append(RowAdagrad([hashed.table.weight for hashed in model.hashed], {"lr": HASHED_LR}))
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["peak_lr"] = group["lr"]
-    return optimizers
+    matrices = list(model.blocks.parameters())
+    shapes = sorted({p.shape for p in matrices})
+    muon = [{"params": [p for p in matrices if p.shape == s], "lr": MATRIX_LR, "weight_decay": MUON_WEIGHT_DECAY} for s in shapes]
+    hashed = [{"params": [hashed.table.weight for hashed in model.hashed], "lr": HASHED_LR}]
+    return [AdamW(adam), Muon(muon), RowAdagrad(hashed)]
 
 
-def set_schedule(optimizers: list[torch.optim.Optimizer], progress: float) -> float:
+def set_schedule(optimizers: list[Optimizer], progress: float) -> float:
     """Set rates and decay for a share of the budget; returns the share of their peaks: up during WARMUP, down to FINAL_LR in WARMDOWN."""
     up = progress / WARMUP if progress < WARMUP else 1.0
     left = (1 - progress) / WARMDOWN if progress > 1 - WARMDOWN else 1.0
     share = up * (FINAL_LR + (1 - FINAL_LR) * left)
     for optimizer in optimizers:
-        for group in optimizer.param_groups:
+        for group in optimizer.groups:
             group["lr"] = group["peak_lr"] * share
             if isinstance(optimizer, Muon):
                 group["weight_decay"] = MUON_WEIGHT_DECAY * (1 - progress)
