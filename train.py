@@ -19,12 +19,12 @@ import prepare
 DEPTH = 1  # transformer blocks
 DIM = 128  # width of the residual stream
 HEAD_DIM = 64  # width of an attention head; DIM / HEAD_DIM heads
-MLP_RATIO = 2  # hidden width of the MLP over DIM
+MLP_RATIO = 4  # hidden width of the two layers after attention, over DIM
 ROPE_BASE = 10000.0  # longest wavelength of the rotary positions, in tokens over 2 pi
 WINDOW = 64  # tokens that a block looks back, itself included
 LONG_EVERY = 0  # every so many blocks, from the last one back, see the whole context instead; 0: none does
-BIGRAM_ROWS = 131072  # embeddings of hashed pairs of ids; 0: none
-TRIGRAM_ROWS = 131072  # embeddings of hashed triples of ids; 0: none
+BIGRAM_ROWS = 65536  # embeddings of hashed pairs of ids; 0: none
+TRIGRAM_ROWS = 65536  # embeddings of hashed triples of ids; 0: none
 VALUE_EMBEDDING_EVERY = 2  # every so many blocks, from the last one back, add a token embedding to their values
 VALUE_GATE_DIM = 32  # channels of the stream that gate the value embedding
 LOGIT_CAP = 0.0  # logits are squashed into +- this; 0: they are not
@@ -41,8 +41,8 @@ MATRIX_LR = 0.04  # Muon: matrices inside the blocks
 MUON_MOMENTUM = 0.95  # Nesterov momentum of Muon
 MUON_ITERATIONS = 3  # Newton-Schulz steps that orthogonalise an update
 MUON_WEIGHT_DECAY = 0.1  # falls to 0 with the budget
-HASHED_LR = 6.0  # row-wise Adagrad: embeddings of pairs and triples
-HASHED_PRIOR = 40.0  # row-wise Adagrad: typical gradients that a row counts as seen before its first one
+HASHED_LR = 5.0  # row-wise Adagrad: embeddings of pairs and triples
+HASHED_PRIOR = 100.0  # row-wise Adagrad: typical gradients that a row counts as seen before its first one
 EMBEDDING_LR = 0.6  # AdamW: token and value embeddings, x (DIM / 768)^-0.5
 HEAD_LR = 0.004  # AdamW: output head, x (DIM / 768)^-0.5
 SCALAR_LR = 0.5  # AdamW: shortcut weights, x (DIM / 768)^-0.5; residual weights take a hundredth of it
@@ -131,29 +131,18 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(x.shape))
 
 
-class MLP(nn.Module):
-    """Two layers with a squared ReLU between them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = nn.Linear(DIM, MLP_RATIO * DIM, bias=False)
-        self.down = nn.Linear(MLP_RATIO * DIM, DIM, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down(F.relu(self.up(x)).square())
-
-
 class Block(nn.Module):
-    """Attention, then MLP, each on the normed stream and added to it."""
+    """Attention, then two layers with a squared ReLU between them, each on the normed stream and added to it."""
 
     def __init__(self, with_value_embedding: bool, window: int) -> None:
         super().__init__()
         self.attention = Attention(with_value_embedding, window)
-        self.mlp = MLP()
+        self.up = nn.Linear(DIM, MLP_RATIO * DIM, bias=False)
+        self.down = nn.Linear(MLP_RATIO * DIM, DIM, bias=False)
 
     def forward(self, x: Tensor, extra: Tensor | None, angles: tuple[Tensor, Tensor]) -> Tensor:
         x = x + self.attention(norm(x), extra, angles)
-        return x + self.mlp(norm(x))
+        return x + self.down(F.relu(self.up(norm(x))).square())
 
 
 class HashedEmbedding(nn.Module):
@@ -199,9 +188,9 @@ class GPT(nn.Module):
             nn.init.uniform_(table.weight, -bound, bound)
         for block in self.blocks:
             attention = block.attention
-            for layer in (attention.query, attention.key, attention.value, block.mlp.up):
+            for layer in (attention.query, attention.key, attention.value, block.up):
                 nn.init.uniform_(layer.weight, -bound, bound)
-            for layer in (attention.out, block.mlp.down, attention.gate):
+            for layer in (attention.out, block.down, attention.gate):
                 if layer is not None:
                     nn.init.zeros_(layer.weight)
 
@@ -235,7 +224,7 @@ class HeadLoss(torch.autograd.Function):
         logits = cap(x @ small.T)
         slope = 1 - (logits / LOGIT_CAP).square() if LOGIT_CAP else 1.0
         gradient = torch.softmax(logits, dim=-1)
-        loss = -gradient.gather(1, targets).float().log().mean()
+        loss = -gradient.gather(1, targets).float().clamp_min(1e-38).log().mean()
         gradient.scatter_add_(1, targets, torch.full_like(targets, -1, dtype=gradient.dtype))
         gradient = gradient * slope if LOGIT_CAP else gradient
         ctx.save_for_backward((gradient @ small) / len(x), (gradient.T @ x).to(weight.dtype) / len(x))
