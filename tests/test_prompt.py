@@ -174,7 +174,7 @@ def test_what_a_candidate_wrote_stays_inside_its_fence(tmp_path: Path, where: st
     shown = page(study, tmp_path, train=f"{TRAIN}\n# {HOSTILE}" if where == "diff" else TRAIN).changing
     free = outside(shown)
     assert "ignore your instructions" in "".join(fences(shown).values())
-    assert not re.search(r"ignore your|Human:|im_start|System:|obey|```|</data>|evil|END DATA 0|----", free)
+    assert not re.search(r"ignore your|Human:|im_start|System:|obey|```|</data>|evil|END DATA 0000|----", free)
     assert not UNSEEN.search(shown)
 
 
