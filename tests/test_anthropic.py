@@ -472,7 +472,12 @@ def test_a_repeat_that_is_insisted_on_is_refused_for_the_record_and_costs_no_tri
 
 
 def test_a_usage_that_is_reported_is_what_is_charged(tmp_path: Path) -> None:
-    usage: dict[str, Any] = {"input_tokens": 1000, "cache_read_input_tokens": 10_000, "cache_creation_input_tokens": 2000, "output_tokens": 500}
+    usage: dict[str, Any] = {
+        "input_tokens": 1000,
+        "cache_read_input_tokens": 10_000,
+        "cache_creation_input_tokens": 2000,
+        "output_tokens": 500,
+    }
     usage["cache_creation"] = {"ephemeral_1h_input_tokens": 2000, "ephemeral_5m_input_tokens": 0}
     with stub(Script([lambda body: with_usage(lower_and_submit(body), **usage)])) as server:
         project = project_of(tmp_path / "p", server.url, "[stop]\ntrials = 1")
