@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from harness.execution import process
-from harness.execution.process import LAUNCHER, ProcessTree, adopt_orphans, boot_id, clean_environment, descendants, end_orphan, started_at
+from harness.execution.process import LAUNCHER, ProcessTree, adopt_orphans, boot_id, clean_environment, end_orphan, started_at
+from harness.execution.usage import descendants
 
 CAP = 64 * 1024
 LATEST = 20.0

@@ -19,7 +19,8 @@ from harness.execution import channel, claims
 from harness.execution.channel import ProtocolFault
 from harness.execution.clock import Clock, SuspendWatch
 from harness.execution.device import Device
-from harness.execution.process import ProcessTree, clean_environment, descendants
+from harness.execution.process import ProcessTree, clean_environment
+from harness.execution.usage import descendants
 from harness.execution.workplace import JobSpec, prepare_folder, resolve_command
 from harness.rules import Rules
 from harness.trial import JobEnd, JobOutcome

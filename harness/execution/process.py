@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
+
+from harness.execution.sandbox import cgroup
+from harness.execution.sandbox.box import OPEN, Sandbox
+from harness.execution.usage import Usage, descendants
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 PR_SET_CHILD_SUBREAPER = 36
@@ -63,58 +68,40 @@ def started_at(pid: int) -> float | None:
         return None
 
 
-def descendants(pid: int) -> list[int]:
-    """All living descendants of `pid`, without it."""
-    found: list[int] = []
-    queue = [pid]
-    while queue:
-        children = _children(queue.pop())
-        found += children
-        queue += children
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()]
-    except OSError:
-        if Path("/proc/self/task").exists():
-            return []
-    try:
-        return [child.pid for child in psutil.Process(pid).children()]
-    except psutil.Error:
-        return []
-
-
 class ProcessTree:
     """One started command and everything that comes of it. Start it from the main thread: its life is bound to the starting thread's."""
 
     def __init__(
-        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, log_cap: int, keep: Sequence[int]
-    ) -> None:
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path, log_cap: int, keep: Sequence[int],
+        sandbox: Sandbox = OPEN,
+    ) -> None:  # fmt: skip
         self._others = set(descendants(os.getpid()))
-        self._log, self._cap = log, log_cap
-        argv = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *command]
+        self._log, self._cap, self._sandbox = log, log_cap, sandbox
         self._file = log.open("ab", buffering=0)
+        self._group = sandbox.group()
+        self._door, theirs = _door(sandbox.plan(folder, keep, self._group))
+        number = theirs.fileno() if theirs else 0
+        argv = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), str(number), *command]
         reader, writer = os.pipe()
         try:
             self._popen = subprocess.Popen(
-                argv, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, pass_fds=tuple(keep),
-                start_new_session=True,
+                argv, cwd=folder, env=sandbox.environment(folder, environment), stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+                pass_fds=(*keep, number) if theirs else tuple(keep), start_new_session=True,
             )  # fmt: skip
         except OSError:
             os.close(reader)
-            self._file.close()
+            self._close()
             raise
         finally:
             os.close(writer)
+            if theirs:
+                theirs.close()
+        self._entered = self._door is None
         os.set_blocking(reader, False)
         self._output = reader
         self.pid = self._popen.pid
         self.started = started_at(self.pid) or 0.0
-        self.peak_memory_mb: float | None = None
-        self._cpu: dict[int, float] = {}
-        self._cpu_seconds = 0.0
+        self._usage = Usage(bool(sandbox.means and sandbox.means.namespaces))
         self._drained = False
 
     def poll(self) -> int | None:
@@ -141,24 +128,21 @@ class ProcessTree:
                     self._shorten()
 
     def sample(self) -> float:
-        """Note the tree's memory now, and return its CPU seconds so far: of the living, and of the dead as last seen or as their parents waited for them."""
-        resident, waited, living = 0, 0.0, set()
-        for pid in [self.pid, *descendants(self.pid)]:
-            try:
-                process = psutil.Process(pid)
-                with process.oneshot():
-                    resident += process.memory_info().rss
-                    times = process.cpu_times()
-            except psutil.Error:
-                continue
-            living.add(pid)
-            self._cpu[pid] = times.user + times.system
-            waited += times.children_user + times.children_system
-        peak = max(resident / MIB, self.peak_memory_mb or 0.0, *map(_high_water_mb, living | {self.pid}))
-        self.peak_memory_mb = peak or None
-        dead = sum(seconds for pid, seconds in self._cpu.items() if pid not in living)
-        self._cpu_seconds = max(self._cpu_seconds, sum(self._cpu[pid] for pid in living) + max(dead, waited))
-        return self._cpu_seconds
+        """Note the tree's memory now, and return its CPU seconds so far."""
+        return self._usage.look(self.pid)
+
+    @property
+    def peak_memory_mb(self) -> float | None:
+        """The most that was seen of it at one look, or that the kernel noted for one of its processes."""
+        return self._usage.peak_memory_mb
+
+    @property
+    def inside(self) -> bool:
+        """Whether the command was started in its sandbox; until then whatever went wrong is nobody's idea."""
+        if self._door is not None and not self._entered:
+            with contextlib.suppress(OSError):
+                self._entered = bool(self._door.recv(1))
+        return self._entered
 
     def end(self, grace: float = GRACE_SECONDS) -> int:
         """TERM, grace, KILL to the group, then KILL whatever else came of it; returns the exit code. Closes log and pipe."""
@@ -170,11 +154,19 @@ class ProcessTree:
                 time.sleep(0.02)
         self._signal(signal.SIGKILL)
         code = self._popen.wait()
+        self._sandbox.sweep()
         self._sweep()
         self.drain()
-        self._file.close()
         os.close(self._output)
+        self._close()
         return code
+
+    def _close(self) -> None:
+        cgroup.end(self._group)
+        self._file.close()
+        if self._door is not None:
+            self._entered = self.inside
+            self._door.close()
 
     def _signal(self, number: int) -> None:
         try:
@@ -198,6 +190,17 @@ class ProcessTree:
         tail = self._log.read_bytes()[-self._cap :]
         self._log.write_bytes(b"[earlier output dropped]\n" + tail)
         self._file = self._log.open("ab", buffering=0)
+
+
+def _door(plan: bytes) -> tuple[socket.socket | None, socket.socket | None]:
+    """Our end, with the plan sent, and the end for the launcher; none without a plan."""
+    if not plan:
+        return None, None
+    ours, theirs = socket.socketpair()
+    ours.sendall(plan)
+    ours.shutdown(socket.SHUT_WR)
+    ours.setblocking(False)
+    return ours, theirs
 
 
 def kill_and_reap(pid: int) -> None:
@@ -236,14 +239,3 @@ def _is_zombie(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.Error:
         return True
-
-
-def _high_water_mb(pid: int) -> float:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return float(line.split()[1]) / 1024
-    return 0.0

@@ -7,7 +7,8 @@ import signal
 import time
 from types import FrameType
 
-from harness.execution.process import descendants, kill_and_reap
+from harness.execution.process import kill_and_reap
+from harness.execution.usage import descendants
 
 ROUNDS = 50
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
