@@ -17,7 +17,7 @@ import tomli
 from pydantic import ValidationError, model_validator
 
 from harness.errors import RulesInvalid
-from harness.sections import Crash, Escalation, Keep, Log, Metric, Model, Proposer, Result, Run, Scope, Section, StopAt, Trial
+from harness.sections import Crash, Escalation, Keep, Log, Metric, Model, Proposer, Result, Run, SandboxRules, Scope, Section, StopAt, Trial
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -34,6 +34,7 @@ class Rules(Section):
     metric: Metric = Metric()
     trial: Trial = Trial()
     run: Run = Run()
+    sandbox: SandboxRules = SandboxRules()
     result: Result = Result()
     crash: Crash = Crash()
     keep: Keep = Keep()

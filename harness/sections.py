@@ -54,6 +54,14 @@ class Run(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
+class SandboxRules(Section):
+    """How candidate code is caged: the lowest level accepted (`auto`: the best there is, `none`: no cage at all), and what one job may take."""
+
+    level: Literal["auto", "full", "container", "none"] = "auto"
+    scratch_mb: Annotated[int, Field(ge=16)] = 2048
+    pids: Annotated[int, Field(ge=16)] = 1024
+
+
 class Result(Section):
     """How the result is read: only the harness-owned evaluator's record is a measurement; what a script prints is compared and flagged."""
 

@@ -272,7 +272,7 @@ def test_what_carries_the_marker_is_ended_when_the_job_itself_is_gone(orphan: Ca
 
 def launcher(parent: int, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", "-S", str(LAUNCHER), str(parent), *command], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-I", "-S", str(LAUNCHER), str(parent), "0", *command], capture_output=True, text=True, check=False, timeout=60
     )
 
 

@@ -141,6 +141,7 @@ class Launched(Record):
     pid: int
     process_started: float
     boot_id: str
+    sandbox: str = ""
 
 
 class Trained(Record):

@@ -22,7 +22,7 @@ from harness.control.admission import Admission
 from harness.control.desk import Desk
 from harness.control.loop import run_study
 from harness.control.night import Night
-from harness.control.preconditions import check_deadline, check_tag, describe, examine, must_be_new
+from harness.control.preconditions import cage, check_deadline, check_tag, describe, examine, must_be_new
 from harness.control.readings import Bench
 from harness.control.recorder import Observer, Recorder
 from harness.control.steering import Steering, stored_rules
@@ -32,6 +32,7 @@ from harness.execution import device as devices
 from harness.execution.clock import Clock, SystemClock, utc
 from harness.execution.device import Device, Lock
 from harness.execution.process import adopt_orphans
+from harness.execution.sandbox.box import Sandbox
 from harness.execution.signals import Interrupts
 from harness.execution.workplace import needed_files, resolve_command
 from harness.graph import plumbing
@@ -85,6 +86,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
     ratchet = Ratchet(folder.project, wishes.tag, folder.index)
     ratchet.check_free(left_over=folder.path.exists())
     data = describe(folder.project, rules)
+    box = cage(folder.project, rules, device, data).sandbox
     needed = [*needed_files(rules), "prepare.py"]
     head = None if wishes.commit else ratchet.baseline(needed)
     examine({name: ratchet.text_at(head, name) for name in needed} if head else ratchet.working_texts(needed), rules)
@@ -102,13 +104,13 @@ def start(wishes: Wishes, company: Company) -> Stop:
             tag=wishes.tag, program=str(wishes.program.resolve()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
             baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
             proposer_options=options, proposer_by_rules=wishes.proposer in (None, registry.MIX), limits=allowed.model_dump(mode="json"), data=data,
-            environment=provenance.environment(device.name, plumbing.version()),
+            environment=provenance.environment(device.name, plumbing.version(), box.level, box.missing),
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
             for warning in warnings:
                 recorder.emit(Warned(code="proposer", message=warning))
-            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company)
+            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company, box)
 
 
 def resume(
@@ -127,6 +129,7 @@ def resume(
         rules = stored_rules(folder.program, Path(study.started.program))
         resolve_command(rules)
         device = devices.find(rules.run.device)
+        box = cage(folder.project, rules, device, study.started.data).sandbox
         ratchet = Ratchet(folder.project, tag, folder.index)
         now, unseen = company.clock.now(), recovery.unseen_seconds(folder, study, rules)
         with _device_lock(device), _recorder(folder, study, end, company, unseen) as recorder:
@@ -144,7 +147,8 @@ def resume(
             registry.check(name, study.started.proposer_options, steering.rules, allowed.given())
             registry.preflight(name, steering.rules, company.interrupts.reason)
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
-            return _run(recorder, ratchet, steering, device, company)
+            _compare_cages(recorder, box)
+            return _run(recorder, ratchet, steering, device, company, box)
 
 
 @contextmanager
@@ -162,14 +166,21 @@ def _all_or_nothing(folder: StudyDir, ratchet: Ratchet) -> Iterator[None]:
         raise
 
 
-def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company) -> Stop:
+def _compare_cages(recorder: Recorder, box: Sandbox) -> None:
+    """A study that goes on behind other walls says so."""
+    before = recorder.study.started.environment.sandbox if recorder.study.started else ""
+    if before and before != box.level:
+        recorder.emit(Warned(code="sandbox", message=f"the study began at sandbox level {before!r} and goes on at {box.level!r}"))
+
+
+def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company, box: Sandbox) -> Stop:
     """The loop with its real ports; how it ended is the journal's last word, also when the machine or a moved branch ended it."""
     started, folder, interrupted = recorder.study.started, recorder.folder, company.interrupts.reason
     assert started is not None, "a night begins with study_started"
     adopt_orphans()
     bench = Bench(
         recorder, FixedFiles(folder.prepare, started.prepare_sha256, started.data), device, company.clock, Path(started.data.train),
-        Evaluator(started.data, device, company.clock, interrupted), interrupted, company.on_point,
+        Evaluator(started.data, device, company.clock, interrupted, box), interrupted, company.on_point, box,
     )  # fmt: skip
 
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), company.clock, interrupted)

@@ -19,7 +19,7 @@ from harness.artifacts.trial_dir import StudyDir, studies
 from harness.control import budget, forecast, limits, tariffs
 from harness.control.forecast import Forecast, Pace
 from harness.control.limits import Limits
-from harness.control.preconditions import describe, examine
+from harness.control.preconditions import cage, describe, examine
 from harness.control.tariffs import Span, Tariff
 from harness.errors import InfrastructureFault, JournalCorrupt, Locked, RulesInvalid, UserFault
 from harness.evaluation import noise
@@ -105,6 +105,7 @@ def look(
     notes.keep(lambda: resolve_command(rules))
     device = notes.keep(lambda: devices.find(rules.run.device), "device")
     data = notes.keep(lambda: describe(project, rules), "data")
+    notes.keep(lambda: cage(project, rules, device, data), "sandbox")
     files = notes.keep(lambda: _baseline(project, rules)) or {}
     notes.keep(lambda: _must_be_free(device))
     earlier = _earlier(project)

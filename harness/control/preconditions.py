@@ -16,6 +16,10 @@ from harness.artifacts.trial_dir import TAG, StudyDir
 from harness.control.limits import Limits
 from harness.errors import DataMissing, ProposalRefused, StudyExists, UserFault
 from harness.evaluation import guard
+from harness.execution.device import Device
+from harness.execution.sandbox import levels
+from harness.execution.sandbox.levels import Found, Request
+from harness.execution.workplace import resolve_command
 from harness.rules import Rules
 from harness.trial import DataFacts
 
@@ -48,6 +52,18 @@ def examine(texts: Mapping[str, str], rules: Rules) -> None:
             guard.examine(name, texts[name], rules.scope)
         except ProposalRefused as problem:
             raise UserFault(f"{name} cannot be a baseline: {problem}") from None
+
+
+def cage(project: Path, rules: Rules, device: Device | None, data: DataFacts | None) -> Found:
+    """The strongest sandbox that this machine holds, found by attacking it; raises `UserFault` when the rules ask for a stronger one."""
+    wanted = rules.sandbox
+    files = tuple(sorted({Path(data.train), *(Path(str(file["path"])) for file in data.files)})) if data else ()
+    found = levels.find(Request(
+        project=project.resolve(), accepted=wanted.level, data=files, launchers=tuple(resolve_command(rules)[:1]),
+        gpu=device is not None and device.name.startswith("cuda"), scratch_mb=wanted.scratch_mb, pids=wanted.pids, memory_mb=rules.trial.memory_mb,
+    ))  # fmt: skip
+    levels.require(found, wanted.level)
+    return found
 
 
 def describe(project: Path, rules: Rules) -> DataFacts:

@@ -19,6 +19,7 @@ from harness.execution.clock import Clock
 from harness.execution.device import Device
 from harness.execution.job import Job
 from harness.execution.process import boot_id
+from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.workplace import JobSpec
 from harness.rules import Rules
 from harness.trial import EvaluationFault, JobEnd, JobOutcome, Reading
@@ -36,6 +37,7 @@ class Bench:
     evaluator: Evaluator
     interrupted: Callable[[], str]
     on_point: Callable[[dict[str, Any]], None]
+    sandbox: Sandbox = OPEN
 
     def take(self, row: TrialRow, replicate: int, files: Mapping[str, str], rules: Rules, cpu_cap: float | None) -> Reading | None:
         """Reading number `replicate` of a trial, with that number as its seed; `None` when it was interrupted."""
@@ -63,11 +65,12 @@ class Bench:
 
     def _train(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
         spec.folder.create()
-        job = Job(spec, rules, self.device, self.clock, self.on_point, self.interrupted)
+        job = Job(spec, rules, self.device, self.clock, self.on_point, self.interrupted, self.sandbox)
         tree = job.start()
         try:
             self.recorder.emit(Launched(
                 trial=row.trial, replicate=replicate, seed=spec.seed, marker=spec.marker, pid=tree.pid, process_started=tree.started, boot_id=boot_id(),
+                sandbox=self.sandbox.level,
             ))  # fmt: skip
         except BaseException:
             tree.end(grace=0.0)

@@ -77,6 +77,9 @@ class Steering:
             ("[scope] editable", old.scope.editable, new.scope.editable),
             ("[run] threads", old.run.threads, new.run.threads),
             ("[run] device", old.run.device, new.run.device),
+            ("[sandbox] level", old.sandbox.level, new.sandbox.level),
+            ("[sandbox] scratch_mb", old.sandbox.scratch_mb, new.sandbox.scratch_mb),
+            ("[sandbox] pids", old.sandbox.pids, new.sandbox.pids),
         )
         for name, before, after in fixed:
             if before != after:

@@ -24,8 +24,9 @@ from harness.execution import channel, claims
 from harness.execution.channel import Channel, ProtocolFault
 from harness.execution.clock import Clock
 from harness.execution.device import Device
-from harness.execution.process import ProcessTree, clean_environment
-from harness.execution.workplace import JobSpec, prepare_folder
+from harness.execution.process import ProcessTree
+from harness.execution.sandbox.box import OPEN, Sandbox
+from harness.execution.workplace import JobSpec, launch, prepare_folder
 from harness.rules import Rules
 from harness.trial import DataFacts, EvaluationFault, JobOutcome, Measurement
 
@@ -40,8 +41,8 @@ DATA_VARIABLES = ("HOME", "XDG_CACHE_HOME", "RATCHET_DATA")
 class Evaluator:
     """Holds what does not change between trials. `interrupted` is asked often and ends the evaluation when it answers a reason."""
 
-    def __init__(self, data: DataFacts, device: Device, clock: Clock, interrupted: Callable[[], str]) -> None:
-        self._data, self._device, self._clock, self._interrupted = data, device, clock, interrupted
+    def __init__(self, data: DataFacts, device: Device, clock: Clock, interrupted: Callable[[], str], sandbox: Sandbox = OPEN) -> None:
+        self._data, self._device, self._clock, self._interrupted, self._sandbox = data, device, clock, interrupted, sandbox
 
     def measure(self, spec: JobSpec, outcome: JobOutcome, rules: Rules) -> Measurement | EvaluationFault:
         """The measurement of a job that ended well, from its hashed checkpoint; or why there is none."""
@@ -54,7 +55,7 @@ class Evaluator:
         result: Measurement | EvaluationFault
         for _ in range(ATTEMPTS):
             try:
-                result = _Attempt(self._data, self._device, self._clock, self._interrupted, spec, outcome, rules).run()
+                result = _Attempt(self._data, self._device, self._clock, self._interrupted, spec, outcome, rules, self._sandbox).run()
             except ProtocolFault as fault:
                 result = EvaluationFault(reason="metric_error", detail=f"the evaluator sent {fault}", candidate_to_blame=False)
             if isinstance(result, Measurement) or result.reason not in WORTH_ANOTHER_TRY:
@@ -76,7 +77,9 @@ class _Attempt:
         spec: JobSpec,
         outcome: JobOutcome,
         rules: Rules,
+        sandbox: Sandbox,
     ) -> None:
+        self._sandbox = sandbox
         self._data, self._clock, self._interrupted = data, clock, interrupted
         self._spec, self._outcome, self._rules = spec, outcome, rules
         self._device = "cuda" if device.name.startswith("cuda") else "cpu"
@@ -113,7 +116,10 @@ class _Attempt:
             ours.send({"evaluate": {
                 "profile": self._rules.trial.profile, "split": "val", "device": self._device, "threads": self._rules.run.threads, "token": self._token,
             }})  # fmt: skip
-            return self._answer(ours, trees, started)
+            answer = self._answer(ours, trees, started)
+            if isinstance(answer, EvaluationFault) and answer.reason == "scorer_died":
+                trees[0].must_be_inside()
+            return answer
         finally:
             for tree in reversed(trees):
                 tree.end(grace=0.5)
@@ -123,16 +129,12 @@ class _Attempt:
             ours.close()
 
     def _start(self, mode: str, folder: Path, numbers: dict[str, int]) -> ProcessTree:
-        scratch = folder / ".scratch"
-        scratch.mkdir()
         own = {"RATCHET_JOB": self._spec.marker, "OMP_NUM_THREADS": str(self._rules.run.threads)}
         if mode == "evaluate":
             own |= {name: os.environ[name] for name in DATA_VARIABLES if name in os.environ}
-        environment = clean_environment(scratch, {**own, **{name: str(number) for name, number in numbers.items()}})
-        command = [sys.executable, "prepare.py", mode]
-        return ProcessTree(
-            command, folder, environment, self._spec.folder.evaluate_log, self._rules.log.train_log_kb * 1024, list(numbers.values())
-        )
+        variables = {**own, **{name: str(number) for name, number in numbers.items()}}
+        command, cage = [sys.executable, "prepare.py", mode], OPEN if mode == "evaluate" else self._sandbox  # ours must see the data
+        return launch(command, folder, variables, self._spec.folder.evaluate_log, self._rules, list(numbers.values()), cage)
 
     def _answer(self, ours: Channel, trees: list[ProcessTree], started: float) -> dict[str, Any] | EvaluationFault:
         limit = self._rules.trial.evaluate_seconds

@@ -19,9 +19,10 @@ from harness.execution import channel, claims
 from harness.execution.channel import ProtocolFault
 from harness.execution.clock import Clock, SuspendWatch
 from harness.execution.device import Device
-from harness.execution.process import ProcessTree, clean_environment
+from harness.execution.process import ProcessTree
+from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.usage import descendants
-from harness.execution.workplace import JobSpec, prepare_folder, resolve_command
+from harness.execution.workplace import JobSpec, launch, prepare_folder, resolve_command
 from harness.rules import Rules
 from harness.trial import JobEnd, JobOutcome
 
@@ -70,8 +71,9 @@ class Job:
         clock: Clock,
         on_point: Callable[[dict[str, Any]], None],
         interrupted: Callable[[], str],
+        sandbox: Sandbox = OPEN,
     ) -> None:
-        self._spec, self._rules, self._device, self._clock = spec, rules, device, clock
+        self._spec, self._rules, self._device, self._clock, self._sandbox = spec, rules, device, clock, sandbox
         self._on_point, self._interrupted = on_point, interrupted
         self._on_gpu = device.name.startswith("cuda")
         self._seen = _Progress(started=clock.monotonic())
@@ -82,16 +84,10 @@ class Job:
         spec, folder = self._spec, self._spec.folder
         command = resolve_command(self._rules)
         prepare_folder(folder.work, spec.files, spec.prepare)
-        scratch = folder.work / ".scratch"
-        scratch.mkdir()
         self._channel, theirs = channel.pair()
-        environment = clean_environment(scratch, {
-            "RATCHET_SOCKET": str(theirs.fileno()), "RATCHET_JOB": spec.marker, "OMP_NUM_THREADS": str(self._rules.run.threads),
-        })  # fmt: skip
+        own = {"RATCHET_SOCKET": str(theirs.fileno()), "RATCHET_JOB": spec.marker, "OMP_NUM_THREADS": str(self._rules.run.threads)}
         try:
-            self._tree = ProcessTree(
-                command, folder.work, environment, folder.train_log, self._rules.log.train_log_kb * 1024, [theirs.fileno()]
-            )
+            self._tree = launch(command, folder.work, own, folder.train_log, self._rules, [theirs.fileno()], self._sandbox)
         except BaseException:
             self._channel.close()
             raise
@@ -213,6 +209,7 @@ class Job:
         return self._seen.device_peak_mb if self._on_gpu else self._tree.peak_memory_mb
 
     def _exited(self, code: int) -> _End:
+        self._tree.must_be_inside()
         seen, log = self._seen, self._spec.folder.train_log.read_bytes()
         if code != 0 and any(word.encode() in log for word in MEMORY_WORDS):
             return _End(JobEnd.OOM, "out_of_memory", printed.error_line(log))

@@ -42,7 +42,7 @@ def _enter(parent: int, door: int) -> None:
     try:
         inside.enter({**plan, "parent": parent, "door": door})
     except OSError as error:
-        sys.stderr.write(f"sandbox: {error.strerror or error}\n")
+        sys.stderr.write(f"sandbox: {error}\n")
         sys.stderr.flush()
         os._exit(REFUSED)
     os.write(door, b"1")

@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,8 +17,9 @@ from pathlib import Path
 
 import psutil
 
+from harness.errors import InfrastructureFault
 from harness.execution.sandbox import cgroup
-from harness.execution.sandbox.box import OPEN, Sandbox
+from harness.execution.sandbox.box import OPEN, Sandbox, door
 from harness.execution.usage import Usage, descendants
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
@@ -79,7 +79,7 @@ class ProcessTree:
         self._log, self._cap, self._sandbox = log, log_cap, sandbox
         self._file = log.open("ab", buffering=0)
         self._group = sandbox.group()
-        self._door, theirs = _door(sandbox.plan(folder, keep, self._group))
+        self._door, theirs = door(sandbox.plan(folder, keep, self._group))
         number = theirs.fileno() if theirs else 0
         argv = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), str(number), *command]
         reader, writer = os.pipe()
@@ -144,6 +144,16 @@ class ProcessTree:
                 self._entered = bool(self._door.recv(1))
         return self._entered
 
+    def must_be_inside(self) -> None:
+        """Raise `InfrastructureFault` when the command ended before its sandbox stood."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        while not self.inside and self.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if not self.inside:
+            self.drain()
+            said = self._log.read_bytes()[-300:].decode(errors="replace").strip().splitlines()
+            raise InfrastructureFault(f"the sandbox could not be set up ({said[-1] if said else 'no word'}); `ratchet doctor` shows what holds")
+
     def end(self, grace: float = GRACE_SECONDS) -> int:
         """TERM, grace, KILL to the group, then KILL whatever else came of it; returns the exit code. Closes log and pipe."""
         if self.poll() is None:
@@ -190,17 +200,6 @@ class ProcessTree:
         tail = self._log.read_bytes()[-self._cap :]
         self._log.write_bytes(b"[earlier output dropped]\n" + tail)
         self._file = self._log.open("ab", buffering=0)
-
-
-def _door(plan: bytes) -> tuple[socket.socket | None, socket.socket | None]:
-    """Our end, with the plan sent, and the end for the launcher; none without a plan."""
-    if not plan:
-        return None, None
-    ours, theirs = socket.socketpair()
-    ours.sendall(plan)
-    ours.shutdown(socket.SHUT_WR)
-    ours.setblocking(False)
-    return ours, theirs
 
 
 def kill_and_reap(pid: int) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts.trial_dir import ReadingDir
 from harness.errors import InfrastructureFault
+from harness.execution.process import ProcessTree, clean_environment
+from harness.execution.sandbox.box import SCRATCH, Sandbox
 from harness.rules import Rules
 
 
@@ -40,9 +42,19 @@ def resolve_command(rules: Rules) -> list[str]:
 
 
 def prepare_folder(folder: Path, files: Mapping[str, str], prepare: Path) -> None:
-    """A fresh folder with the files in scope and the pristine prepare.py, nothing else."""
+    """A fresh folder with the files in scope and the pristine prepare.py, nothing else; another user can read it whatever the umask."""
     folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode())
     shutil.copyfile(prepare, folder / "prepare.py")
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def launch(
+    command: Sequence[str], folder: Path, variables: Mapping[str, str], log: Path, rules: Rules, keep: Sequence[int], sandbox: Sandbox
+) -> ProcessTree:
+    """Start a command in its prepared folder, with a scratch folder, an environment and a sandbox."""
+    sandbox.admit(folder)
+    return ProcessTree(command, folder, clean_environment(folder / SCRATCH, variables), log, rules.log.train_log_kb * 1024, keep, sandbox)

@@ -15,16 +15,16 @@ SIGKILL = 9
 
 def enter(plan: "dict[str, Any]") -> None:
     """Returns in the process that is to become the candidate; raises `OSError` where the kernel refuses a step."""
-    tell = -1
+    around: "tuple[int, ...]" = ()
     if plan["cgroup"]:
         _join(plan["cgroup"])
     if plan["namespaces"]:
-        tell = namespaces.separate(plan)
+        around = namespaces.separate(plan)
         namespaces.build(plan)
     os.chdir(plan["folder"])
     _confine(plan)
     if plan["namespaces"]:
-        namespaces.stand_in(plan, tell)
+        namespaces.stand_in(plan, *around)
 
 
 def _confine(plan: "dict[str, Any]") -> None:

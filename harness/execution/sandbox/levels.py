@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import UserFault
+from harness.execution.process import adopt_orphans
 from harness.execution.sandbox import cgroup, probe, view
 from harness.execution.sandbox.box import Level, Means, Sandbox
 from harness.execution.sandbox.probe import Unusable
@@ -58,6 +59,7 @@ def find(request: Request) -> Found:
         return Found(Sandbox(scratch_mb=request.scratch_mb, pids=request.pids), refused=("switched off by [sandbox] level = 'none'",))
     if not sys.platform.startswith("linux"):
         return Found(Sandbox(), refused=(f"{sys.platform} has none of the means that this sandbox is made of",))
+    adopt_orphans()  # what detaches in an attack must come back to us, as it does during a study
     refused: list[str] = []
     best = Found(Sandbox())
     with tempfile.TemporaryDirectory(prefix="ratchet-probe-") as scene:

@@ -18,8 +18,9 @@ OLD, SPACE = "/.old", "/.space"
 SIGHUP, SIGINT, SIGKILL, SIGTERM = 1, 2, 9, 15
 
 
-def separate(plan: "dict[str, Any]") -> int:
-    """Leave the harness's namespaces. Returns in process 1 of the new ones: a descriptor to tell the candidate's wait status to."""
+def separate(plan: "dict[str, Any]") -> "tuple[int, int]":
+    """Leave the harness's namespaces. Returns in process 1 of the new ones: descriptors to tell the candidate's wait status to, and of nothing."""
+    nothing = os.open("/dev/null", os.O_RDWR)  # before the root changes, which it does for both processes
     told, tell = os.pipe()
     alive, living = os.pipe()
     uid, gid = os.getuid(), os.getgid()
@@ -29,7 +30,7 @@ def separate(plan: "dict[str, Any]") -> int:
             _write(f"/proc/self/{file}", text)
     init = os.fork()
     if init:
-        _forget([*plan["keep"], plan["door"], tell, alive])
+        _forget([*plan["keep"], plan["door"], tell, alive], nothing)
         _lend(init, told)
     os.close(told)
     os.close(living)
@@ -40,7 +41,7 @@ def separate(plan: "dict[str, Any]") -> int:
             os._exit(137)  # the outer process is gone already
     except BlockingIOError:
         os.close(alive)
-    return tell
+    return tell, nothing
 
 
 def build(plan: "dict[str, Any]") -> None:
@@ -79,13 +80,14 @@ def _scratch(plan: "dict[str, Any]") -> None:
         _bind(folder, target, "w")
 
 
-def stand_in(plan: "dict[str, Any]", tell: int) -> None:
+def stand_in(plan: "dict[str, Any]", tell: int, nothing: int) -> None:
     """Stay as process 1, reap what ends, and tell how the candidate ended. Returns in the candidate's process."""
     candidate = os.fork()
     if not candidate:
         os.close(tell)
+        os.close(nothing)
         return
-    _forget([*plan["keep"], plan["door"]])
+    _forget([*plan["keep"], plan["door"]], nothing)
     while True:
         pid, status = os.wait()
         if pid == candidate:
@@ -120,9 +122,8 @@ def _lend(init: int, told: int) -> "NoReturn":
     os._exit(os.WEXITSTATUS(status))
 
 
-def _forget(descriptors: "list[int]") -> None:
+def _forget(descriptors: "list[int]", nothing: int) -> None:
     """Hold nothing of the job's open: whoever waits for its end must not wait for us."""
-    nothing = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
     for number in {*descriptors, nothing} - {0, 1, 2}:
