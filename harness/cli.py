@@ -22,19 +22,8 @@ from harness import __version__
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts.trial_dir import StudyDir, studies
 from harness.errors import RatchetError, StudyUnknown
+from harness.options import AsJson, Project, Tag, budget_flags
 from harness.views.which import folder_of, loaded
-
-Tag = click.option("--tag", help="The study's name. Default: the newest one.")
-Project = click.option("--project", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="The project's folder.")
-AsJson = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
-
-
-def budget_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Flags that say how much."""
-    command = click.option("--deadline", metavar="HH:MM", help="Local time to be done by.")(command)
-    command = click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="At most this many hours.")(command)
-    command = click.option("--dollars", type=click.FloatRange(min=0, min_open=True), help="At most this much for calls of models.")(command)
-    return click.option("--trials", type=click.IntRange(min=1), help="At most this many trials after the baseline.")(command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -206,9 +195,21 @@ def verify(tag: str | None, project: Path, as_json: bool) -> None:
     sys.exit(0 if all(found.ok for found in findings) else 1)
 
 
+@cli.command()
+@Project
+@AsJson
+def doctor(project: Path, as_json: bool) -> None:
+    """Attack the sandbox that candidate code would get here: one line a property. Exit code 1 when it is not what the rules accept."""
+    from harness.control.examination import examine
+    from harness.views import doctor as view
+
+    seen = examine(project.resolve())
+    click.echo(json.dumps(view.as_dict(seen)) if as_json else view.as_text(seen))
+    sys.exit(0 if seen.accepted else 1)
+
+
 def _none_yet(project: Path, tag: str | None, as_json: bool) -> bool:
-    none = tag is None and not studies(project.resolve())
-    if none:
+    if none := tag is None and not studies(project.resolve()):
         click.echo("{}" if as_json else "no study yet; `ratchet run --tag NAME` starts one")
     return none
 

@@ -236,8 +236,6 @@ class Environment(VersionedRecord):
     cpu_count: int
     git: str
     harness_sha256: str
-    sandbox: str = ""
-    sandbox_open: tuple[str, ...] = ()
 
 
 class DataFacts(Record):

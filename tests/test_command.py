@@ -18,7 +18,8 @@ import pytest
 from harness.artifacts.study import Study
 from harness.errors import ModelUnavailable, ProposalRefused, UserFault
 from harness.evaluation import guard
-from harness.execution.process import adopt_orphans, boot_id, descendants, kill_and_reap
+from harness.execution.process import adopt_orphans, boot_id, kill_and_reap
+from harness.execution.usage import descendants
 from harness.proposers import told, troubles
 from harness.proposers.command import Command
 from harness.proposers.protocol import Briefing, Page

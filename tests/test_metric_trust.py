@@ -139,7 +139,7 @@ def test_a_fixed_file_that_changes_during_the_night_stops_it_before_the_next_tri
 
 
 def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measured_with_it(make_project: Make, tmp_path: Path) -> None:
-    project = make_project(rules=ONE_READING)
+    project = make_project(rules=f'{ONE_READING}\n[sandbox]\nlevel = "none"')
     pristine = folder_of(project).prepare
     attack = (
         "    train(value)\n    p = '../../../prepare.py'\n    s = os.stat(p)\n    t = open(p).read().replace('round(value, 7)', 'float(0.7777)+0')\n"

@@ -26,7 +26,8 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.artifacts.call_events import Answered, Asked
-from harness.execution.process import adopt_orphans, descendants, kill_and_reap
+from harness.execution.process import adopt_orphans, kill_and_reap
+from harness.execution.usage import descendants
 from harness.proposers import agents
 from tests import messages_stub as messages
 from tests import responses_stub as responses

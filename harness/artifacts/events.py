@@ -45,6 +45,8 @@ class StudyStarted(VersionedRecord):
     limits: dict[str, str | int | float | None]
     environment: Environment
     data: DataFacts
+    sandbox: str = ""
+    sandbox_open: tuple[str, ...] = ()
 
 
 class Resumed(Record):

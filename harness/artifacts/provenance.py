@@ -33,7 +33,7 @@ def harness_sha256() -> str:
     return digest.hexdigest()
 
 
-def environment(device: str, git_version: str, sandbox: str = "", sandbox_open: tuple[str, ...] = ()) -> Environment:
+def environment(device: str, git_version: str) -> Environment:
     """Where this study runs. Versions come from package metadata: nothing heavy is imported."""
     versions = {}
     for name in PACKAGES:
@@ -44,7 +44,6 @@ def environment(device: str, git_version: str, sandbox: str = "", sandbox_open: 
     return Environment(
         python=sys.version.split()[0], platform=platform.platform(), device=device, packages=versions,
         cpu_count=os.cpu_count() or 1, git=git_version, harness_sha256=harness_sha256(),
-        sandbox=sandbox, sandbox_open=sandbox_open,
     )  # fmt: skip
 
 

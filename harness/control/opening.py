@@ -104,7 +104,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
             tag=wishes.tag, program=str(wishes.program.resolve()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
             baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
             proposer_options=options, proposer_by_rules=wishes.proposer in (None, registry.MIX), limits=allowed.model_dump(mode="json"), data=data,
-            environment=provenance.environment(device.name, plumbing.version(), box.level, box.missing),
+            environment=provenance.environment(device.name, plumbing.version()), sandbox=box.level, sandbox_open=box.missing,
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
@@ -168,7 +168,7 @@ def _all_or_nothing(folder: StudyDir, ratchet: Ratchet) -> Iterator[None]:
 
 def _compare_cages(recorder: Recorder, box: Sandbox) -> None:
     """A study that goes on behind other walls says so."""
-    before = recorder.study.started.environment.sandbox if recorder.study.started else ""
+    before = recorder.study.started.sandbox if recorder.study.started else ""
     if before and before != box.level:
         recorder.emit(Warned(code="sandbox", message=f"the study began at sandbox level {before!r} and goes on at {box.level!r}"))
 

@@ -55,15 +55,20 @@ def examine(texts: Mapping[str, str], rules: Rules) -> None:
 
 
 def cage(project: Path, rules: Rules, device: Device | None, data: DataFacts | None) -> Found:
-    """The strongest sandbox that this machine holds, found by attacking it; raises `UserFault` when the rules ask for a stronger one."""
+    """The sandbox of a study; raises `UserFault` when the rules ask for a stronger one than this machine holds."""
+    found = strongest_cage(project, rules, device, data)
+    levels.require(found, rules.sandbox.level)
+    return found
+
+
+def strongest_cage(project: Path, rules: Rules, device: Device | None, data: DataFacts | None) -> Found:
+    """The strongest sandbox that this machine holds, found by attacking it."""
     wanted = rules.sandbox
     files = tuple(sorted({Path(data.train), *(Path(str(file["path"])) for file in data.files)})) if data else ()
-    found = levels.find(Request(
+    return levels.find(Request(
         project=project.resolve(), accepted=wanted.level, data=files, launchers=tuple(resolve_command(rules)[:1]),
         gpu=device is not None and device.name.startswith("cuda"), scratch_mb=wanted.scratch_mb, pids=wanted.pids, memory_mb=rules.trial.memory_mb,
     ))  # fmt: skip
-    levels.require(found, wanted.level)
-    return found
 
 
 def describe(project: Path, rules: Rules) -> DataFacts:

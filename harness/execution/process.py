@@ -152,7 +152,9 @@ class ProcessTree:
         if not self.inside:
             self.drain()
             said = self._log.read_bytes()[-300:].decode(errors="replace").strip().splitlines()
-            raise InfrastructureFault(f"the sandbox could not be set up ({said[-1] if said else 'no word'}); `ratchet doctor` shows what holds")
+            raise InfrastructureFault(
+                f"the sandbox could not be set up ({said[-1] if said else 'no word'}); `ratchet doctor` shows what holds"
+            )
 
     def end(self, grace: float = GRACE_SECONDS) -> int:
         """TERM, grace, KILL to the group, then KILL whatever else came of it; returns the exit code. Closes log and pipe."""

@@ -164,7 +164,7 @@ def _provenance(study: Study) -> str:
     lines = [
         f"- metric: {md(started.metric)}, {md(started.direction)} is better; baseline `{started.baseline_commit[:COMMIT_DIGITS]}`",
         f"- device: {md(env.device)}; {md(env.platform)}; Python {md(env.python)}; {md(packages, 300)}; git {md(env.git)}",
-        f"- sandbox: {md(status.sandbox_text(env), 300)}",
+        f"- sandbox: {md(status.sandbox_text(started), 300)}",
         f"- data: profile {md(data.profile)}, `{data.data_sha256[:12]}`; prepare.py `{started.prepare_sha256[:12]}`",
         f"- rules: `{started.rules_digest[:12]}`{edited}; harness `{env.harness_sha256[:12]}`",
     ]

@@ -19,7 +19,7 @@ DEVICES = {"auto": "the GPU if there is one, else the CPU", "cpu": "the CPU", "c
 def sentences(rules: Rules, allowed: Limits, asked: Collection[str]) -> dict[str, str]:
     """Table by table; `asked` are the proposers of the night."""
     said = {
-        "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules), "run": _run(rules), "result": _result(rules), "crash": _crash(rules),
+        "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules), "run": _run(rules), "sandbox": _sandbox(rules), "result": _result(rules), "crash": _crash(rules),
         "keep": _keep(rules), "log": _log(rules), "escalation": _escalation(rules), "stop": stop(rules, allowed), "proposer": _proposer(rules, asked),
     }  # fmt: skip
     return {**said, "model": _model(rules)} if "anthropic" in asked else said
@@ -48,6 +48,12 @@ def _trial(rules: Rules) -> str:
 def _run(rules: Rules) -> str:
     command = flatten(" ".join(rules.run.command).replace("{python}", "python"), 120)
     return f"`{command}` with {plural(rules.run.threads, 'thread')} on {DEVICES[rules.run.device]}"
+
+
+def _sandbox(rules: Rules) -> str:
+    words = {"auto": "the strongest sandbox that this machine holds", "none": "no sandbox at all: candidate code can do what you can"}
+    level = words.get(rules.sandbox.level, f"at least the sandbox level {rules.sandbox.level!r}, or no study")
+    return f"{level}; {rules.sandbox.scratch_mb:,} MiB to write, {rules.sandbox.pids:,} processes"
 
 
 def _result(rules: Rules) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from harness.artifacts import gains
+from harness.artifacts.events import StudyStarted
 from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.trial import MEASURED, Environment, Status
+from harness.trial import MEASURED, Status
 from harness.views import models
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
@@ -97,7 +98,7 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
         "branch": started.branch if started else None,
         "proposer": started.proposer if started else None,
         "device": started.environment.device if started else None,
-        "sandbox": {"level": started.environment.sandbox or None, "open": list(started.environment.sandbox_open)} if started else None,
+        "sandbox": {"level": started.sandbox or None, "open": list(started.sandbox_open)} if started else None,
         "trials": study.trials,
         "counts": dict(study.counts),
         "keeps": keeps(study),
@@ -132,7 +133,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  incumbent  {_incumbent(study)}",
         f"  gain       {gain_text(study)}",
         f"  budget     {budget_sentence(study)}",
-        f"  sandbox    {sandbox_text(study.started.environment)}",
+        f"  sandbox    {sandbox_text(study.started)}",
         *models.status_lines(study),
     ]
     if study.current:
@@ -200,13 +201,13 @@ def gain_text(study: Study) -> str:
     return f"{text} ({sigma}); not certified"
 
 
-def sandbox_text(environment: Environment) -> str:
+def sandbox_text(started: StudyStarted) -> str:
     """The level that candidate code ran at, and how many attacks got through it."""
-    if environment.sandbox == "full":
+    if started.sandbox == "full":
         return "full"
-    if environment.sandbox == "container":
-        return f"container; open, {plural(len(environment.sandbox_open), 'property', 'properties')}: {', '.join(environment.sandbox_open)}"
-    return "none: candidate code could read and change your files" if environment.sandbox else "not recorded"
+    if started.sandbox == "container":
+        return f"container; open, {plural(len(started.sandbox_open), 'property', 'properties')}: {', '.join(started.sandbox_open)}"
+    return "none: candidate code could read and change your files" if started.sandbox else "not recorded"
 
 
 def budget_sentence(study: Study) -> str:

@@ -35,7 +35,12 @@ class Means:
     @property
     def words(self) -> str:
         """For people."""
-        parts = ["namespaces" if self.namespaces else "", f"user {self.uid}" if self.uid is not None else "", "Landlock", "system call filter"]
+        parts = [
+            "namespaces" if self.namespaces else "",
+            f"user {self.uid}" if self.uid is not None else "",
+            "Landlock",
+            "system call filter",
+        ]
         return ", ".join(part for part in parts if part)
 
 
@@ -104,7 +109,14 @@ class Sandbox:
         assert self.view is not None, "a cage has a view"
         shared = [(path, "w") for path in TEMPORARY] if self.means and self.means.namespaces else []
         reads = [(path, "r") for path in (*self.view.reads, *(link for link, _ in self.view.links))]
-        return [*reads, (place, "r"), (scratch, "w"), *shared, *((node, "d") for node in self.view.devices), ("/proc", "w" if self.gpu else "l")]
+        return [
+            *reads,
+            (place, "r"),
+            (scratch, "w"),
+            *shared,
+            *((node, "d") for node in self.view.devices),
+            ("/proc", "w" if self.gpu else "l"),
+        ]
 
     def _mounts(self, folder: str) -> dict[str, Any]:
         assert self.view is not None, "a cage has a view"

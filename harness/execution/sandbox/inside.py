@@ -15,7 +15,7 @@ SIGKILL = 9
 
 def enter(plan: "dict[str, Any]") -> None:
     """Returns in the process that is to become the candidate; raises `OSError` where the kernel refuses a step."""
-    around: "tuple[int, ...]" = ()
+    around: tuple[int, ...] = ()
     if plan["cgroup"]:
         _join(plan["cgroup"])
     if plan["namespaces"]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from harness.artifacts import durable
 from harness.errors import UserFault
 from harness.execution.process import adopt_orphans
 from harness.execution.sandbox import cgroup, probe, view
@@ -62,7 +63,7 @@ def find(request: Request) -> Found:
     adopt_orphans()  # what detaches in an attack must come back to us, as it does during a study
     refused: list[str] = []
     best = Found(Sandbox())
-    with tempfile.TemporaryDirectory(prefix="ratchet-probe-") as scene:
+    with durable.disk_faults(), tempfile.TemporaryDirectory(prefix="ratchet-probe-") as scene:
         Path(scene).chmod(0o755)
         for number, means in enumerate(_candidates(request)):
             try:
@@ -93,7 +94,13 @@ def _attacked(request: Request, means: Means, scene: Path) -> Found:
     hidden = tuple(sorted({request.project, *homes} - {Path("/")}))
     seen = view.of_this_machine((sys.executable, *_launchers(request)), [*hidden, *request.data], request.gpu)
     box = Sandbox(
-        means=means, view=seen, scratch_mb=request.scratch_mb, pids=request.pids, gpu=request.gpu, groups=cgroup.base(), memory_mb=request.memory_mb
+        means=means,
+        view=seen,
+        scratch_mb=request.scratch_mb,
+        pids=request.pids,
+        gpu=request.gpu,
+        groups=cgroup.base(),
+        memory_mb=request.memory_mb,
     )
     findings = probe.attack(box, request.project, request.data, hidden, scene)
     missing = tuple(finding.name for finding in findings if not finding.holds)

@@ -3,7 +3,7 @@
 The outer one is the harness's child and lends it the candidate's exit code; the inner one is process 1 of the job. When either dies, the kernel ends everything in the job at once.
 """
 
-import _signal  # the module `signal` costs a third of the launcher's start
+import _signal  # type: ignore[import-not-found]  # the module `signal` costs a third of the launcher's start
 import os
 
 from harness.execution.sandbox import kernel

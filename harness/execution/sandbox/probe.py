@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 30.0
 FEW_PROCESSES = 24
 SMALL_MB = 2
 LOG_BYTES = 1 << 18
+ENTRY = "import sys; sys.path.insert(0, '.'); from harness.execution.sandbox.attacks import main; main()"
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
 
@@ -43,7 +44,7 @@ def attack(box: Sandbox, project: Path, data: Sequence[Path], hidden: Sequence[P
         answers = _run(box, scene / "first", properties.FIRST, told)
         answers |= _run(replace(box, pids=FEW_PROCESSES, scratch_mb=SMALL_MB), scene / "second", properties.SECOND, told)
     answers.setdefault("daemon", ("stopped", "it is gone"))
-    everything = [one for one in (*properties.FIRST, *properties.SECOND) if one.title]
+    everything = [one for one in (*properties.FIRST, *properties.SECOND) if one.title and (box.gpu or one.name != "cuda")]
     return [properties.judged(one, box.means, *answers[one.name]) for one in everything]
 
 
@@ -82,12 +83,10 @@ def _canaries(scene: Path) -> Iterator[dict[str, Any]]:
 
 
 def _run(box: Sandbox, folder: Path, attacks: Sequence[Property], told: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    folder.mkdir()
-    shutil.copyfile(Path(__file__).with_name("attacks.py"), folder / "attacks.py")
-    (folder / "attacks.py").chmod(0o644)
+    _furnish(folder)
     box.admit(folder)
     marker = secrets.token_hex(16)
-    command = [sys.executable, "-I", "-S", "attacks.py", json.dumps({**told, "attacks": [one.name for one in attacks]})]
+    command = [sys.executable, "-I", "-S", "-c", ENTRY, json.dumps({**told, "attacks": [one.name for one in attacks]})]
     log = folder.with_suffix(".log")
     environment = clean_environment(folder / ".scratch", {"RATCHET_JOB": marker})
     tree = ProcessTree(command, folder, environment, log, LOG_BYTES, [], box)
@@ -105,6 +104,18 @@ def _run(box: Sandbox, folder: Path, attacks: Sequence[Property], told: dict[str
     elif "daemon" in answers:
         answers["daemon"] = ("stopped", "it is gone")
     return answers
+
+
+def _furnish(folder: Path) -> None:
+    """A job's folder with the attacks as the package they come from, all else empty."""
+    package = folder / "harness" / "execution" / "sandbox"
+    package.mkdir(parents=True)
+    for path in (package, *package.parents[:2]):
+        (path / "__init__.py").touch()
+    for name in ("attacks.py", "kernel_attacks.py"):
+        shutil.copyfile(Path(__file__).with_name(name), package / name)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _environment(process: Path) -> bytes:

@@ -34,10 +34,15 @@ class View:
 
 def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool) -> View:
     """For jobs that are started with one of `launchers`; `hidden` are the project, the data, the homes."""
-    wanted = [*SYSTEM, *interpreter(), *(str(step) for launcher in launchers for step in _steps(Path(launcher))), *(GPU_READS if gpu else ())]
+    wanted = [
+        *SYSTEM,
+        *interpreter(),
+        *(str(step) for launcher in launchers for step in _steps(Path(launcher))),
+        *(GPU_READS if gpu else ()),
+    ]
     for name in BESIDE_THE_PATH:
         wanted += [part for part in os.environ.get(name, "").split(":") if part.startswith("/")]
-    links = {path: os.readlink(path) for path in SYSTEM if Path(path).is_symlink() and Path(path).is_dir()}
+    links = {path: str(Path(path).readlink()) for path in SYSTEM if Path(path).is_symlink() and Path(path).is_dir()}
     reads = [path for path in dict.fromkeys(wanted) if path not in links and Path(path).exists() and path != "/"]
     reads = [path for path in reads if not any(_below(path, other) for other in [*reads, *links] if other != path)]
     covered = {str(path) for path in hidden if any(_below(str(path), read) for read in reads)}
