@@ -14,6 +14,8 @@ from harness.artifacts.trial_dir import ReadingDir
 from harness.execution.clock import Clock, SystemClock
 from harness.execution.job import Job
 from harness.execution.process import adopt_orphans
+from harness.execution.sandbox.box import OPEN as OUTSIDE
+from harness.execution.sandbox.box import Sandbox
 from harness.execution.workplace import JobSpec
 from harness.rules import Rules
 from harness.trial import JobOutcome
@@ -57,6 +59,7 @@ class Bench:
     points: list[dict[str, Any]] = field(default_factory=list)
     on_point: Callable[[dict[str, Any]], None] | None = None
     interrupted: Callable[[], str] = str
+    sandbox: Sandbox = OUTSIDE
 
     def memory_mb(self, pids: Collection[int]) -> float | None:
         """As a device: the next prepared answer, the last one for ever."""
@@ -71,7 +74,7 @@ class Bench:
         """The job from start to end."""
         adopt_orphans()
         spec.folder.create()
-        job = Job(spec, rules, self, self.clock, self.hear, self.interrupted)
+        job = Job(spec, rules, self, self.clock, self.hear, self.interrupted, self.sandbox)
         job.start()
         return job.watch()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import marshal
 import os
 import socket
@@ -84,6 +85,8 @@ class Sandbox:
         limits = {"file_bytes": self.scratch_mb * MIB}
         if self.means.namespaces or self.means.uid is not None:
             limits["processes"] = self.pids
+        elif os.getuid():  # the kernel counts all that this user runs, and never counts root
+            limits["processes"] = self.pids + _tasks(os.getuid())
         plan: dict[str, Any] = {
             "namespaces": self.means.namespaces, "user_namespace": self.means.user_namespace, "uid": self.means.uid, "folder": place,
             "scratch_bytes": self.scratch_mb * MIB, "keep": list(keep), "limits": limits, "filter": self.program, "write_proc": self.gpu,
@@ -140,3 +143,13 @@ def door(plan: bytes) -> tuple[socket.socket | None, socket.socket | None]:
     ours.shutdown(socket.SHUT_WR)
     ours.setblocking(False)
     return ours, theirs
+
+
+def _tasks(uid: int) -> int:
+    """Processes and threads of a user now."""
+    count = 0
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if entry.name.isdigit() and entry.stat().st_uid == uid:
+                count += len(os.listdir(f"/proc/{entry.name}/task"))
+    return count

@@ -92,7 +92,9 @@ def require(found: Found, accepted: str) -> None:
 def _attacked(request: Request, means: Means, scene: Path) -> Found:
     homes = {Path(pwd.getpwuid(os.getuid()).pw_dir), Path.home()}
     hidden = tuple(sorted({request.project, *homes} - {Path("/")}))
-    seen = view.of_this_machine((sys.executable, *_launchers(request)), [*hidden, *request.data], request.gpu)
+    seen = view.of_this_machine(
+        (sys.executable, *_launchers(request)), [*hidden, *request.data], request.gpu, other_user=means.namespaces and means.uid is not None
+    )
     box = Sandbox(
         means=means,
         view=seen,

@@ -57,7 +57,10 @@ def build(plan: "dict[str, Any]") -> None:
     for source, target, kind in plan["binds"]:
         _bind(OLD + source, target, kind)
     for target in plan["masks"]:
-        kernel.mount("tmpfs", target, "tmpfs", QUIET | kernel.MS_RDONLY, "size=4k,mode=755")
+        if os.path.isdir(target):
+            kernel.mount("tmpfs", target, "tmpfs", QUIET | kernel.MS_RDONLY, "size=4k,mode=755")
+        else:
+            kernel.mount(OLD + "/dev/null", target, "", kernel.MS_BIND)
     for link, target in plan["links"]:
         os.makedirs(os.path.dirname(link), exist_ok=True)
         os.symlink(target, link)

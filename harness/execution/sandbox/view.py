@@ -19,6 +19,7 @@ SYSTEM = (
 NODES = ("null", "zero", "full", "random", "urandom")
 GPU_NODES = ("nvidia*", "nvidia-caps/*", "dxg")
 GPU_READS = ("/sys", "/usr/lib/wsl")
+MOST_PATHS = 1000
 BESIDE_THE_PATH = ("LD_LIBRARY_PATH", "CUDA_HOME")
 
 
@@ -32,8 +33,11 @@ class View:
     masks: tuple[str, ...]
 
 
-def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool) -> View:
-    """For jobs that are started with one of `launchers`; `hidden` are the project, the data, the homes."""
+def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool, other_user: bool = False) -> View:
+    """For jobs that are started with one of `launchers`; `hidden` are the project, the data, the homes.
+
+    For another user a folder that is closed to others, such as `mktemp -d` makes, is taken apart: what it holds is named, and the sandbox makes it anew.
+    """
     wanted = [
         *SYSTEM,
         *interpreter(),
@@ -46,7 +50,10 @@ def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool)
     reads = [path for path in dict.fromkeys(wanted) if path not in links and Path(path).exists() and path != "/"]
     reads = [path for path in reads if not any(_below(path, other) for other in [*reads, *links] if other != path)]
     covered = {str(path) for path in hidden if any(_below(str(path), read) for read in reads)}
-    masks = sorted(path for path in covered if Path(path).is_dir() and not any(_below(read, path) for read in _needed()))
+    masks = sorted(path for path in covered if Path(path).exists() and not any(_below(read, path) for read in _needed()))
+    if other_user:
+        reads, more = _taken_apart(reads)
+        links |= more
     return View(tuple(sorted(reads)), tuple(sorted(links.items())), tuple(devices(gpu)), tuple(masks))
 
 
@@ -69,6 +76,22 @@ def _steps(path: Path) -> list[Path]:
         path = Path(os.path.normpath(path.parent / path.readlink()))
         steps.append(path)
     return steps
+
+
+def _taken_apart(reads: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The same with closed folders replaced by their entries, and the links among those; a file that is closed itself stays closed."""
+    found: list[str] = []
+    links: dict[str, str] = {}
+    queue = [Path(path) for path in reads]
+    while queue:
+        path = queue.pop()
+        if path.is_symlink() and str(path) not in reads:
+            links[str(path)] = str(path.readlink())
+        elif path.is_dir() and path.stat().st_mode & 0o005 != 0o005 and len(found) < MOST_PATHS:
+            queue += path.iterdir()
+        else:
+            found.append(str(path))
+    return found, links
 
 
 def _needed() -> list[str]:

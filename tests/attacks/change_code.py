@@ -1,0 +1,3 @@
+"""Change the own code after it was committed."""
+
+open(__file__, "r+").close()
