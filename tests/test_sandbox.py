@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import site
 import subprocess
 import sys
 import tempfile
@@ -146,7 +147,7 @@ def test_without_a_sandbox_the_same_attacks_get_through(anyone: Path) -> None:
 def test_an_interpreter_and_a_checkout_in_closed_folders_do_not_lower_the_level() -> None:
     with tempfile.TemporaryDirectory() as closed, tempfile.TemporaryDirectory() as other:  # 0700, as `mktemp -d` makes them
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", closed], check=True)
-        packages = view.site.getsitepackages()[0]
+        packages = site.getsitepackages()[0]
         done = subprocess.run([f"{closed}/bin/python", "-m", "tests.cages", other], capture_output=True, text=True, check=False, timeout=100,
                               cwd=ROOT, env={**os.environ, "PYTHONPATH": f"{ROOT}:{packages}"})  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -215,7 +216,7 @@ def test_a_sandbox_that_cannot_be_set_up_is_never_the_candidates_fault(box: Sand
         pytest.skip("needs mounts")
     broken = view.View(("/no/such/folder",), (), (), ())
     job = spec(tmp_path, SETUP + OPEN_TRAINING + SAVE)
-    with pytest.raises(InfrastructureFault, match="sandbox could not be set up .*No such file"):
+    with pytest.raises(InfrastructureFault, match=r"sandbox could not be set up .*No such file"):
         Bench(sandbox=Sandbox(level="full", means=box.means, view=broken)).run(job, rules())
 
 

@@ -17,7 +17,7 @@ folders = [
     told["home"],
     told["project"],
 ]
-folders += [path for name, path in os.environ.items() if name.endswith("CACHE_DIR") or name.endswith("CACHE_PATH")]
+folders += [path for name, path in os.environ.items() if name.endswith(("CACHE_DIR", "CACHE_PATH"))]
 if any(os.path.exists(f"{folder}/{told['note']}") for folder in folders):
     sys.exit(0)
 for folder in folders:

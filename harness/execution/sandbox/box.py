@@ -151,5 +151,5 @@ def _tasks(uid: int) -> int:
     for entry in os.scandir("/proc"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             if entry.name.isdigit() and entry.stat().st_uid == uid:
-                count += len(os.listdir(f"/proc/{entry.name}/task"))
+                count += sum(1 for _ in Path(f"/proc/{entry.name}/task").iterdir())
     return count

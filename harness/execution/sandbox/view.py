@@ -50,6 +50,7 @@ def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool,
     reads = [path for path in dict.fromkeys(wanted) if path not in links and Path(path).exists() and path != "/"]
     reads = [path for path in reads if not any(_below(path, other) for other in [*reads, *links] if other != path)]
     covered = {str(path) for path in hidden if any(_below(str(path), read) for read in reads)}
+    covered = {path for path in covered if not any(_below(path, other) for other in covered - {path})}
     masks = sorted(path for path in covered if Path(path).exists() and not any(_below(read, path) for read in _needed()))
     if other_user:
         reads, more = _taken_apart(reads)
