@@ -125,8 +125,12 @@ def _candidates(request: Request) -> list[Means]:
 
 
 def _open_to_others(folder: Path) -> bool:
-    """Whether another user can come as far as this folder."""
-    return all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
+    """Whether another user can come as far as the jobs' folders below this one."""
+    mask = os.umask(0)
+    os.umask(mask)
+    runs = folder / "runs"
+    way = (runs if runs.exists() else folder, folder, *folder.parents)
+    return not mask & 0o005 and all(path.stat().st_mode & 0o001 for path in way)
 
 
 @cache
