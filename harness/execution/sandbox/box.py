@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.artifacts.trial_dir import remove
 from harness.execution.sandbox import cgroup, filters
 from harness.execution.sandbox.view import View
 
@@ -20,7 +21,8 @@ Level = Literal["full", "container", "none"]
 MIB = 1024 * 1024
 INSIDE = "/job"
 SCRATCH = ".scratch"
-TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+SHARED = "/dev/shm"
+TEMPORARY = ("/tmp", "/var/tmp", SHARED)
 FOREIGN_NAME = "job"
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}
 
@@ -102,15 +104,20 @@ class Sandbox:
             os.chown(scratch, self.means.uid, self.means.uid)
 
     def sweep(self) -> None:
-        """Where no process namespace ends everything: kill whatever runs as the candidate's user, at one stroke."""
+        """Where no namespaces end everything: kill whatever runs as the candidate's user, at one stroke, and take its shared memory away."""
         if self.means is None or self.means.namespaces or self.means.uid is None:
             return
         code = f"import os; os.setgroups([]); os.setresgid(*[{self.means.uid}] * 3); os.setresuid(*[{self.means.uid}] * 3); os.kill(-1, 9)"
         subprocess.run([sys.executable, "-I", "-S", "-c", code], check=False, stderr=subprocess.DEVNULL)
+        for path in Path(SHARED).glob("*"):
+            with contextlib.suppress(FileNotFoundError):  # another program's, gone meanwhile
+                if path.lstat().st_uid == self.means.uid:
+                    remove(path)
 
     def _grants(self, place: str, scratch: str) -> list[tuple[str, str]]:
         assert self.view is not None, "a cage has a view"
-        shared = [(path, "w") for path in TEMPORARY] if self.means and self.means.namespaces else []
+        assert self.means is not None, "a cage is made of something"
+        shared = [(path, "w") for path in (TEMPORARY if self.means.namespaces else (SHARED,) if self.means.uid is not None else ())]
         reads = [(path, "r") for path in (*self.view.reads, *(link for link, _ in self.view.links))]
         return [
             *reads,
