@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.artifacts import journal
 from harness.artifacts.events import Committed, Settled
 from harness.control.verification import check
-from tests.projects import ROOT, folder_of, git, keeping_the_table, resume_study, run_study, study_of
+from tests.projects import ROOT, folder_of, git, keeping_the_table, resume_study, run_study, set_rules, study_of
 
 NO_PICTURES = {"PYTHONPATH": f"{ROOT / 'tests' / 'fixtures' / 'no_pictures'}:{ROOT}"}
 LEAN = "[keep]\nbaseline_readings = 1"
@@ -107,7 +107,8 @@ def crash_at(project: Path, point: str, edits: Path | None = None, trials: int |
 
 
 def gate(project: Path, path: Path) -> Path:
-    """Make every training of the project wait until `path` exists; committed."""
+    """Make every training of the project wait until `path` exists; committed. A job in a sandbox would never see it."""
+    set_rules(project, '[sandbox]\nlevel = "none"')
     train = project / "train.py"
     wait = f"    while not os.path.exists({str(path)!r}):\n        time.sleep(0.02)\n"
     train.write_text(train.read_text().replace("def train(value):\n", f"def train(value):\n{wait}"))

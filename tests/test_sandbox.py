@@ -19,7 +19,7 @@ from harness.artifacts.events import Launched
 from harness.errors import InfrastructureFault, UserFault
 from harness.execution.process import ProcessTree, adopt_orphans, clean_environment
 from harness.execution.sandbox import filters, levels, view
-from harness.execution.sandbox.box import Sandbox
+from harness.execution.sandbox.box import Means, Sandbox
 from harness.execution.sandbox.levels import Found, Request
 from harness.trial import JobEnd
 from tests import cages
@@ -201,6 +201,21 @@ def test_term_reaches_a_caged_command_which_may_still_answer(box: Sandbox, tmp_p
     assert tree.end() == 7
 
 
+def test_a_caged_command_holds_no_descriptor_of_ours(box: Sandbox, tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    tree = start(
+        box, tmp_path / "job", "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))), os.getpid(), len(os.environ))", [writer]
+    )
+    while tree.poll() is None:
+        tree.drain()
+    tree.end()
+    os.close(reader)
+    os.close(writer)
+    held = json.loads((tmp_path / "log").read_text().split("]")[0] + "]")
+    assert {0, 1, 2, writer} < set(held)
+    assert len(held) == 5, "one more is the listing's own"
+
+
 def test_the_memory_of_the_two_guards_is_not_the_jobs(box: Sandbox, tmp_path: Path) -> None:
     tree = start(box, tmp_path / "job", "import time; print('up', flush=True); time.sleep(60)")
     while b"up" not in (tmp_path / "log").read_bytes():
@@ -302,3 +317,27 @@ def test_the_filter_ends_in_leave_and_jumps_inside_itself(machine: str) -> None:
         if word[0] in (filters.EQUAL, filters.AT_LEAST, filters.ANY_BIT):
             assert number + 1 + max(word[2], word[3]) < len(words)
     assert filters.program("riscv64") == b""
+
+
+def test_data_among_the_packages_is_hidden_where_nothing_can_be_covered_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "SYSTEM", (*view.SYSTEM, str(tmp_path / "packages")))
+    package = tmp_path / "packages" / "harness" / "corpus"
+    package.mkdir(parents=True)
+    (package / "text.xz").write_text("validation")
+    (tmp_path / "packages" / "module.py").write_text("there = True")
+    monkeypatch.setattr(levels, "PACKAGE", package.parent)
+    adopt_orphans()
+    means = Means(namespaces=False, user_namespace=False, uid=None)
+    found = levels._attacked(cages.wanted(cages.project(tmp_path / "project")), means, tmp_path / "scene")
+    if "add_code" in found.sandbox.missing:
+        pytest.skip("no Landlock on this machine")
+    assert found.level == "container"
+    assert found.sandbox.view is not None
+    assert str(tmp_path / "packages" / "module.py") in found.sandbox.view.reads
+    assert str(package.parent) not in found.sandbox.view.reads
+
+
+def test_with_a_gpu_the_driver_is_in_view() -> None:
+    seen = view.of_this_machine((sys.executable,), [], gpu=True)
+    assert "/sys" in seen.reads
+    assert "/sys/devices/system" not in seen.reads

@@ -67,7 +67,7 @@ def test_one_signal_ends_the_trial_cleanly_and_the_study_can_go_on(
 
 
 def test_two_interrupts_end_everything_at_once(make_project: Callable[..., Path], tmp_path: Path) -> None:
-    project = make_project(rules=ONE, train={"MODE": "stubborn", "SECONDS": 60.0})
+    project = make_project(rules=f'{ONE}\n[sandbox]\nlevel = "none"', train={"MODE": "stubborn", "SECONDS": 60.0})
     harness = started(project, "run", "--tag", "t")
     wait_for(project, LAUNCHED)
     deadline = time.monotonic() + 10

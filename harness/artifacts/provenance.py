@@ -47,6 +47,13 @@ def environment(device: str, git_version: str) -> Environment:
     )  # fmt: skip
 
 
+def _readable_sha256(path: Path) -> str:
+    try:
+        return sha256(path)
+    except OSError as error:
+        raise InfrastructureFault(f"{path}: {error.strerror}; make it readable again, then `ratchet resume`") from None
+
+
 class FixedFiles:
     """The files that must not change during a study. A file is hashed again only when its size or time changed."""
 
@@ -64,7 +71,7 @@ class FixedFiles:
             key = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
             if self._seen.get(path) == key:
                 continue
-            found = sha256(path)
+            found = _readable_sha256(path)
             if found != expected:
                 raise InfrastructureFault(
                     f"{path} changed during the study: it was {expected[:12]}…, now {found[:12]}…; put it back, then `ratchet resume`"

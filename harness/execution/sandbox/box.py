@@ -104,7 +104,10 @@ class Sandbox:
             os.chown(scratch, self.means.uid, self.means.uid)
 
     def sweep(self) -> None:
-        """Where no namespaces end everything: kill whatever runs as the candidate's user, at one stroke, and take its shared memory away."""
+        """Where no namespaces end everything: kill whatever runs as the candidate's user, at one stroke, and take its shared memory away.
+
+        All jobs of a harness have the same user: at that level no two may run at once.
+        """
         if self.means is None or self.means.namespaces or self.means.uid is None:
             return
         code = f"import os; os.setgroups([]); os.setresgid(*[{self.means.uid}] * 3); os.setresuid(*[{self.means.uid}] * 3); os.kill(-1, 9)"
@@ -124,6 +127,7 @@ class Sandbox:
             (place, "r"),
             (scratch, "w"),
             *shared,
+            *((path, "n") for path in self.view.names),
             *((node, "d") for node in self.view.devices),
             ("/proc", "w" if self.gpu else "l"),
         ]

@@ -9,7 +9,7 @@ import stat
 
 from harness.execution.sandbox import kernel
 
-READ, EXECUTE_READ = 0b1100, 0b1101
+NAMES, READ, EXECUTE_READ = 0b1000, 0b1100, 0b1101
 FILE_BITS = 0b111 | 1 << 14 | 1 << 15 | 1 << 16  # execute, write, read; truncate, ioctl, sockets by path
 DEVICE = 0b110 | 1 << 14 | 1 << 15
 BITS_BY_ABI = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 16))
@@ -25,7 +25,7 @@ def abi() -> int:
 
 
 def restrict(grants: "list[tuple[str, str]]") -> None:
-    """Keep only what is granted: a path, and `r` for reading and executing, `l` for reading alone, `w` for everything, `d` for a device. Missing paths are left out."""
+    """Keep only what is granted: a path, and `r` for reading and executing, `l` for reading alone, `n` for names of files, `w` for everything, `d` for a device. Missing paths are left out."""
     version = abi()
     if not version:
         return
@@ -33,7 +33,7 @@ def restrict(grants: "list[tuple[str, str]]") -> None:
     words = (ctypes.c_uint64 * 3)(handled, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
     size = 8 * (1 if version < 4 else 2 if version < 6 else 3)
     rules = kernel.syscall("landlock_create_ruleset", words, size, 0)
-    kinds = {"r": EXECUTE_READ, "l": READ, "w": handled, "d": DEVICE}
+    kinds = {"n": NAMES, "r": EXECUTE_READ, "l": READ, "w": handled, "d": DEVICE}
     for path, kind in grants:
         _grant(rules, path, kinds[kind] & handled)
     kernel.syscall("landlock_restrict_self", rules, 0)

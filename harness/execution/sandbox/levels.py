@@ -23,6 +23,7 @@ from harness.execution.sandbox.properties import Finding, level_of
 
 RANK: dict[str, int] = {"auto": 0, "none": 0, "container": 1, "full": 2}
 FIRST_UID, UIDS = 63_100, 400
+PACKAGE = Path(__file__).parents[2]  # with the corpus and its validation part, if Ratchet is installed among the packages
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ def require(found: Found, accepted: str) -> None:
 def _attacked(request: Request, means: Means, scene: Path) -> Found:
     homes = {Path(pwd.getpwuid(os.getuid()).pw_dir), Path.home()}
     hidden = tuple(sorted({request.project, *homes} - {Path("/")}))
+    data = (*request.data, *sorted((PACKAGE / "corpus").glob("*.xz")))
     seen = view.of_this_machine(
-        (sys.executable, *_launchers(request)), [*hidden, *request.data], request.gpu, other_user=means.namespaces and means.uid is not None
+        (sys.executable, *_launchers(request)), [*hidden, *data, PACKAGE], request.gpu, means.namespaces, means.uid is not None
     )
     box = Sandbox(
         means=means,
@@ -104,7 +106,7 @@ def _attacked(request: Request, means: Means, scene: Path) -> Found:
         groups=cgroup.base(),
         memory_mb=request.memory_mb,
     )
-    findings = probe.attack(box, request.project, request.data, hidden, scene)
+    findings = probe.attack(box, request.project, data, hidden, scene)
     missing = tuple(finding.name for finding in findings if not finding.holds)
     return Found(replace(box, level=level_of(means, findings), missing=missing), tuple(findings))
 

@@ -25,18 +25,20 @@ BESIDE_THE_PATH = ("LD_LIBRARY_PATH", "CUDA_HOME")
 
 @dataclass(frozen=True)
 class View:
-    """Paths to read, symbolic links to make again, device nodes, and paths inside them that must not be seen."""
+    """Paths to read, symbolic links to make again, device nodes, paths inside them that must not be seen, and folders of which only the names may be seen."""
 
     reads: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     devices: tuple[str, ...]
     masks: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
-def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool, other_user: bool = False) -> View:
+def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool, mounts: bool = True, other_user: bool = False) -> View:
     """For jobs that are started with one of `launchers`; `hidden` are the project, the data, the homes.
 
-    For another user a folder that is closed to others, such as `mktemp -d` makes, is taken apart: what it holds is named, and the sandbox makes it anew.
+    Without mounts nothing can be covered up, so a folder around something hidden is taken apart into what may be read.
+    With mounts, for another user, a folder that is closed to others, such as `mktemp -d` makes, is taken apart: what it holds is named, and the sandbox makes it anew.
     """
     wanted = [
         *SYSTEM,
@@ -52,10 +54,13 @@ def of_this_machine(launchers: Iterable[str], hidden: Sequence[Path], gpu: bool,
     covered = {str(path) for path in hidden if any(_below(str(path), read) for read in reads)}
     covered = {path for path in covered if not any(_below(path, other) for other in covered - {path})}
     masks = sorted(path for path in covered if Path(path).exists() and not any(_below(read, path) for read in _needed()))
-    if other_user:
+    names: set[str] = set()
+    if not mounts:
+        reads, names = _around(reads, covered)
+    elif other_user:
         reads, more = _taken_apart(reads)
         links |= more
-    return View(tuple(sorted(reads)), tuple(sorted(links.items())), tuple(devices(gpu)), tuple(masks))
+    return View(tuple(sorted(reads)), tuple(sorted(links.items())), tuple(devices(gpu)), tuple(masks), tuple(sorted(names)))
 
 
 def interpreter() -> list[str]:
@@ -77,6 +82,21 @@ def _steps(path: Path) -> list[Path]:
         path = Path(os.path.normpath(path.parent / path.readlink()))
         steps.append(path)
     return steps
+
+
+def _around(reads: list[str], covered: set[str]) -> tuple[list[str], set[str]]:
+    """What may be read around the covered paths, and the folders on the way to them."""
+    found, names, queue = [], set(), list(reads)
+    while queue:
+        path = queue.pop()
+        if path in covered:
+            continue
+        if any(_below(hidden, path) for hidden in covered):
+            names.add(path)
+            queue += [str(entry) for entry in Path(path).iterdir()]
+        else:
+            found.append(path)
+    return found, names
 
 
 def _taken_apart(reads: list[str]) -> tuple[list[str], dict[str, str]]:
