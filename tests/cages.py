@@ -77,6 +77,13 @@ def carriers(marker: str) -> list[int]:
     return found
 
 
+def forget(note: str) -> None:
+    """Take away what was left where nothing stopped it."""
+    for corner in map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/run")):
+        if os.access(corner, os.W_OK):
+            (corner / note).unlink(missing_ok=True)
+
+
 def attack(box: Sandbox, folder: Path, home: Path) -> dict[str, str]:
     """What each program printed, for those that got through."""
     through = {}
@@ -92,6 +99,7 @@ def attack(box: Sandbox, folder: Path, home: Path) -> dict[str, str]:
         victim = subprocess.Popen(["sleep", "100"], env={"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": key})
         stack.callback(victim.wait)
         stack.callback(victim.kill)
+        stack.callback(forget, note)
         data = os.open(folder / "data.bin", os.O_RDONLY | os.O_CLOEXEC)
         stack.callback(os.close, data)
         time.sleep(0.05)

@@ -16,16 +16,18 @@ from typing import Any
 import pytest
 
 from harness.artifacts.events import Launched
+from harness.control.examination import examine
 from harness.errors import InfrastructureFault, UserFault
 from harness.execution.process import ProcessTree, adopt_orphans, clean_environment
-from harness.execution.sandbox import filters, levels, view
+from harness.execution.sandbox import filters, levels, probe, view
 from harness.execution.sandbox.box import Means, Sandbox
 from harness.execution.sandbox.levels import Found, Request
 from harness.trial import JobEnd
+from harness.views import doctor, status
 from tests import cages
 from tests.jobs import OPEN as OPEN_TRAINING
 from tests.jobs import SAVE, SETUP, Bench, rules, spec
-from tests.projects import ROOT, ratchet
+from tests.projects import ROOT, ratchet, run_study, set_rules, study_of
 
 AS_OTHER = str(ROOT / "tests" / "as_other.py")
 root = pytest.mark.skipif(os.getuid() != 0 or not sys.platform.startswith("linux"), reason="needs root to be several users")
@@ -341,3 +343,41 @@ def test_with_a_gpu_the_driver_is_in_view() -> None:
     seen = view.of_this_machine((sys.executable,), [], gpu=True)
     assert "/sys" in seen.reads
     assert "/sys/devices/system" not in seen.reads
+
+
+def test_the_doctors_page_has_a_line_a_property_and_says_what_is_never_held(project: Path) -> None:
+    seen = examine(project)
+    page, facts = doctor.as_text(seen), doctor.as_dict(seen)
+    assert facts["level"] == seen.found.level
+    assert all(one.title in page for one in seen.found.findings)
+    assert "never    memory and load of the GPU" in page
+    set_rules(project, '[sandbox]\nlevel = "none"')
+    off = examine(project)
+    assert (off.found.level, off.accepted, off.found.findings) == ("none", True, ())
+    assert "switched off by [sandbox] level = 'none'" in doctor.as_text(off)
+
+
+def test_the_doctor_of_a_broken_project_still_attacks(tmp_path: Path) -> None:
+    seen = examine(tmp_path)
+    assert "program.md: not found" in seen.notes[0]
+    assert seen.found.findings or seen.found.level == "none"
+
+
+def test_what_a_weak_cage_lets_an_attack_leave_is_taken_away(tmp_path: Path) -> None:
+    (tmp_path / "scene").mkdir()
+    with probe._canaries(tmp_path / "scene", [tmp_path]) as told:
+        for folder in ("/tmp", str(tmp_path)):
+            (Path(folder) / told["note"]).touch()
+    assert not (Path("/tmp") / told["note"]).exists()
+    assert not (tmp_path / told["note"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("level", "open_", "said"),
+    [("full", (), "full"), ("container", ("see_files",), "container; open, 1 property: see_files"), ("none", (), "none: candidate code could"), ("", (), "not recorded")],
+)  # fmt: skip
+def test_status_and_report_say_the_level(level: str, open_: tuple[str, ...], said: str, project: Path) -> None:
+    run_study(project, tag="t", trials=1)
+    started = study_of(project).started
+    assert started is not None
+    assert said in status.sandbox_text(started.model_copy(update={"sandbox": level, "sandbox_open": open_}))

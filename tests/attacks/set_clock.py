@@ -1,5 +1,8 @@
-"""Set the clock of the machine."""
+"""Set the clock of the machine. It asks for the right and changes nothing."""
 
-import time
+import ctypes
+import os
+import sys
 
-time.clock_settime(time.CLOCK_REALTIME, time.time())
+number = {"x86_64": 164, "aarch64": 170}[os.uname().machine]
+sys.exit(0 if ctypes.CDLL(None).syscall(number, None, None) == 0 else 1)

@@ -1,6 +1,6 @@
 """Runs inside a sandbox, as the candidate would, and tries what must not be possible. Prints one line an attack: name, `open` or `stopped`, what it got.
 
-Nothing here does lasting harm where an attack succeeds: files are opened and not written, signals are number 0, the clock is set to what it shows.
+Nothing here does lasting harm where an attack succeeds: files are opened and not written, signals are number 0, the clock is set to nothing.
 Standard library only; it is copied into a job's folder, with `kernel_attacks`, and started with `python -I -S`.
 """
 
@@ -99,7 +99,8 @@ def try_find(told: "Told") -> None:
     for folder in _corners(told):
         if os.path.exists(os.path.join(folder, told["note"])):
             return
-    kernel_attacks.call("shmget", kernel_attacks.SHM_KEY, 4096, 0o666)
+    segment = kernel_attacks.call("shmget", kernel_attacks.SHM_KEY, 4096, 0o666)
+    kernel_attacks.libc.shmctl(segment, 0, None)
 
 
 def try_daemon(told: "Told") -> None:

@@ -16,8 +16,26 @@ if TYPE_CHECKING:
 
 libc = ctypes.CDLL(None, use_errno=True)
 CALLS = {
-    "x86_64": {"io_uring": 425, "add_key": 248, "bpf": 321, "userfaultfd": 323, "perf": 298, "readv": 310, "shmget": 29},
-    "aarch64": {"io_uring": 425, "add_key": 217, "bpf": 280, "userfaultfd": 282, "perf": 241, "readv": 270, "shmget": 194},
+    "x86_64": {
+        "io_uring": 425,
+        "add_key": 248,
+        "bpf": 321,
+        "userfaultfd": 323,
+        "perf": 298,
+        "readv": 310,
+        "shmget": 29,
+        "settimeofday": 164,
+    },
+    "aarch64": {
+        "io_uring": 425,
+        "add_key": 217,
+        "bpf": 280,
+        "userfaultfd": 282,
+        "perf": 241,
+        "readv": 270,
+        "shmget": 194,
+        "settimeofday": 170,
+    },
 }.get(os.uname().machine, {})
 NEW_USER, NEW_NS = 0x10000000, 0x20000
 SHM_KEY = 0x52A7C4E7
@@ -104,7 +122,7 @@ def try_write_sysctl(told: "Told") -> None:
 
 
 def try_set_clock(told: "Told") -> None:
-    time.clock_settime(time.CLOCK_REALTIME, time.time())
+    call("settimeofday", None, None)  # asks for the right and changes nothing
 
 
 def try_many_processes(told: "Told") -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 30.0
 FEW_PROCESSES = 24
 SMALL_MB = 2
 LOG_BYTES = 1 << 18
+CORNERS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/dev/mqueue")
 ENTRY = "import sys; sys.path.insert(0, '.'); from harness.execution.sandbox.attacks import main; main()"
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
@@ -39,7 +40,7 @@ def attack(box: Sandbox, project: Path, data: Sequence[Path], hidden: Sequence[P
     assert box.means is not None, "there is something to attack"
     scene.mkdir(mode=0o755)
     scene.chmod(0o755)
-    with _canaries(scene) as told:
+    with _canaries(scene, [project]) as told:
         told |= _targets(box, project, data, hidden)
         answers = _run(box, scene / "first", properties.FIRST, told)
         answers |= _run(replace(box, pids=FEW_PROCESSES, scratch_mb=SMALL_MB), scene / "second", properties.SECOND, told)
@@ -60,7 +61,7 @@ def _targets(box: Sandbox, project: Path, data: Sequence[Path], hidden: Sequence
 
 
 @contextmanager
-def _canaries(scene: Path) -> Iterator[dict[str, Any]]:
+def _canaries(scene: Path, folders: Sequence[Path]) -> Iterator[dict[str, Any]]:
     """What an attack would find if nothing stopped it."""
     key, name = secrets.token_hex(16), f"ratchet-probe-{secrets.token_hex(8)}"
     canary = scene / "canary"
@@ -74,12 +75,20 @@ def _canaries(scene: Path) -> Iterator[dict[str, Any]]:
             server.listen()
         (scene / "service").chmod(0o777)
         bystander = subprocess.Popen([shutil.which("sleep") or "/bin/sleep", "60"], env={"RATCHET_CANARY_KEY": key})
+        stack.callback(_forget_notes, name, folders)
         stack.callback(bystander.wait)
         stack.callback(bystander.kill)
         yield {
             "key": key, "canary": str(canary), "protected": str(canary), "pid": bystander.pid, "address": _address(bystander.pid),
             "port": listener.getsockname()[1], "unix_path": str(scene / "service"), "unix_abstract": name, "note": name,
         }  # fmt: skip
+
+
+def _forget_notes(name: str, folders: Sequence[Path]) -> None:
+    """Take away what a weak cage let an attack leave."""
+    for folder in (*map(Path, CORNERS), *folders):
+        with suppress(OSError):  # not there, or a file system that nobody writes
+            (folder / name).unlink(missing_ok=True)
 
 
 def _run(box: Sandbox, folder: Path, attacks: Sequence[Property], told: dict[str, Any]) -> dict[str, tuple[str, str]]:
