@@ -62,7 +62,7 @@ def find(request: Request) -> Found:
     if not sys.platform.startswith("linux"):
         return Found(Sandbox(), refused=(f"{sys.platform} has none of the means that this sandbox is made of",))
     adopt_orphans()  # what detaches in an attack must come back to us, as it does during a study
-    refused: list[str] = []
+    refused: dict[Means, str] = {}
     best = Found(Sandbox())
     with durable.disk_faults(), tempfile.TemporaryDirectory(prefix="ratchet-probe-") as scene:
         Path(scene).chmod(0o755)
@@ -70,15 +70,15 @@ def find(request: Request) -> Found:
             try:
                 found = _attacked(request, means, Path(scene) / str(number))
             except Unusable as reason:
-                refused.append(f"{means.words}: {reason}")
+                refused[means] = f"{means.words}: {reason}"
                 continue
             if RANK[found.level] > RANK[best.level]:
                 best = found
             if found.level != "full":
-                refused.append(f"{means.words}: open were {', '.join(found.sandbox.missing) or 'nothing, yet it has no namespaces'}")
+                refused[means] = f"{means.words}: open were {', '.join(found.sandbox.missing) or 'nothing, yet it has no namespaces'}"
             if found.level == "full" or (found.level == "container" and not means.namespaces):
                 break
-    return Found(best.sandbox, best.findings, tuple(refused))
+    return Found(best.sandbox, best.findings, tuple(why for means, why in refused.items() if means != best.sandbox.means))
 
 
 def require(found: Found, accepted: str) -> None:
