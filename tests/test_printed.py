@@ -118,12 +118,12 @@ def test_the_error_line_is_the_last_that_names_one(log: str, line: str) -> None:
 
 
 def test_hostile_logs_are_read_in_good_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for hostile in (b"-" * 500_000, b"assertion " * 50_000, b"[a] " * 100_000, b"val_bpb " * 60_000, b"\x1b]" * 200_000, b"a." * 200_000):
         read_printed(hostile, "val_bpb")
         clean_tail(hostile)
         error_line(hostile)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 30  # CPU seconds; what is quadratic takes minutes
 
 
 @settings(max_examples=100, deadline=None)

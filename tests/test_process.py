@@ -113,7 +113,7 @@ def test_a_job_and_a_grandchild_that_ignore_term_and_hold_the_pipe_are_gone_afte
     assert until(lambda: (tmp_path / "log").read_bytes().count(b"ignoring") == 3, tree)
     began = time.monotonic()
     assert tree.end(grace=0.3) == -signal.SIGKILL
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert living(f"c29-stubborn-{RUN}") == []
 
 
