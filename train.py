@@ -23,8 +23,7 @@ MLP_RATIO = 4  # hidden width of the two layers after attention, over DIM
 ROPE_BASE = 10000.0  # longest wavelength of the rotary positions, in tokens over 2 pi
 WINDOW = 64  # tokens that a block looks back, itself included
 LONG_EVERY = 0  # every so many blocks, from the last one back, see the whole context instead; 0: none does
-BIGRAM_ROWS = 65536  # embeddings of hashed pairs of ids; 0: none
-TRIGRAM_ROWS = 65536  # embeddings of hashed triples of ids; 0: none
+PAIR_ROWS = 65536  # embeddings that the pairs of an id and the one before it share by a hash
 VALUE_EMBEDDING_EVERY = 2  # every so many blocks, from the last one back, add a token embedding to their values
 VALUE_GATE_DIM = 32  # channels of the stream that gate the value embedding
 LOGIT_CAP = 0.0  # logits are squashed into +- this; 0: they are not
@@ -41,8 +40,8 @@ MATRIX_LR = 0.04  # Muon: matrices inside the blocks
 MUON_MOMENTUM = 0.95  # Nesterov momentum of Muon
 MUON_ITERATIONS = 3  # Newton-Schulz steps that orthogonalise an update
 MUON_WEIGHT_DECAY = 0.1  # falls to 0 with the budget
-HASHED_LR = 5.0  # row-wise Adagrad: embeddings of pairs and triples
-HASHED_PRIOR = 100.0  # row-wise Adagrad: typical gradients that a row counts as seen before its first one
+PAIR_LR = 5.0  # row-wise Adagrad: embeddings of pairs
+PAIR_PRIOR = 100.0  # row-wise Adagrad: typical gradients that a row counts as seen before its first one
 EMBEDDING_LR = 0.6  # AdamW: token and value embeddings, x (DIM / 768)^-0.5
 HEAD_LR = 0.004  # AdamW: output head, x (DIM / 768)^-0.5
 SCALAR_LR = 0.5  # AdamW: shortcut weights, x (DIM / 768)^-0.5; residual weights take a hundredth of it
@@ -145,32 +144,29 @@ class Block(nn.Module):
         return x + self.down(F.relu(self.up(norm(x))).square())
 
 
-class HashedEmbedding(nn.Module):
-    """An embedding of the last `order` ids, which share its rows by a hash; before the first id stands `blank`."""
+class PairEmbedding(nn.Module):
+    """An embedding of an id and the one before it; pairs share rows by a hash, and before the first id stands `blank`."""
 
-    def __init__(self, rows: int, order: int, blank: int, sparse: bool) -> None:
+    def __init__(self, blank: int, sparse: bool) -> None:
         super().__init__()
-        self.order, self.blank = order, blank
-        self.table = nn.Embedding.from_pretrained(torch.zeros(rows, DIM), freeze=False, sparse=sparse)  # not drawn first, in vain
+        self.blank = blank
+        self.table = nn.Embedding.from_pretrained(torch.zeros(PAIR_ROWS, DIM), freeze=False, sparse=sparse)  # not drawn first, in vain
 
     def forward(self, ids: Tensor) -> Tensor:
-        mixed = ids
-        for back in range(1, self.order):
-            earlier = F.pad(ids, (back, 0), value=self.blank)[:, :-back]
-            mixed = (mixed * 1000003) ^ (earlier * 8191)
-        return self.table((mixed ^ (mixed >> 17)) % self.table.num_embeddings)
+        before = F.pad(ids, (1, 0), value=self.blank)[:, :-1]
+        mixed = (ids * 1000003) ^ (before * 8191)
+        return self.table((mixed ^ (mixed >> 17)) % PAIR_ROWS)
 
 
 class GPT(nn.Module):
-    """Token ids (B, T) to logits (B, T, vocabulary). With `sparse` only the hashed rows that were used get a gradient."""
+    """Token ids (B, T) to logits (B, T, vocabulary). With `sparse` only the rows of pairs that were used get a gradient."""
 
     def __init__(self, vocab_size: int, sparse: bool = False) -> None:
         super().__init__()
         special = [(DEPTH - 1 - i) % VALUE_EMBEDDING_EVERY == 0 for i in range(DEPTH)]
         windows = [0 if LONG_EVERY and (DEPTH - 1 - i) % LONG_EVERY == 0 else WINDOW for i in range(DEPTH)]
         self.embedding = nn.Embedding(vocab_size, DIM)
-        orders = ((2, BIGRAM_ROWS), (3, TRIGRAM_ROWS))
-        self.hashed = nn.ModuleList(HashedEmbedding(rows, order, vocab_size - 1, sparse) for order, rows in orders if rows)
+        self.pairs = PairEmbedding(vocab_size - 1, sparse)
         tables = {str(i): nn.Embedding(vocab_size, DIM) for i in range(DEPTH) if special[i]}
         self.value_embeddings = nn.ModuleDict(tables)
         self.blocks = nn.ModuleList(Block(*pair) for pair in zip(special, windows, strict=True))
@@ -197,7 +193,7 @@ class GPT(nn.Module):
     def features(self, ids: Tensor) -> Tensor:
         """What the head reads, (B, T, DIM)."""
         angles = rotary(ids.size(1), ids.device)
-        x = first = norm(sum((hashed(ids) for hashed in self.hashed), self.embedding(ids)))
+        x = first = norm(self.embedding(ids) + self.pairs(ids))
         for i, block in enumerate(self.blocks):
             extra = self.value_embeddings[str(i)](ids) if str(i) in self.value_embeddings else None
             x = block(self.residual[i] * x + self.shortcut[i] * first, extra, angles)
@@ -327,11 +323,11 @@ class RowAdagrad(Optimizer):
             typical = self.state[p].setdefault("typical", now).lerp_(now, 0.1)
             moments = self.state[p].setdefault("moments", torch.zeros(len(p), 1, device=p.device))
             moments[rows] = moment = moments[rows] + squares
-            p.index_add_(0, rows, values * (moment + HASHED_PRIOR * typical + 1e-30).rsqrt(), alpha=-group["lr"])
+            p.index_add_(0, rows, values * (moment + PAIR_PRIOR * typical + 1e-30).rsqrt(), alpha=-group["lr"])
 
 
 def build_optimizers(model: GPT) -> list[Optimizer]:
-    """Muon for the matrices inside the blocks, row-wise Adagrad for hashed embeddings, AdamW for everything else."""
+    """Muon for the matrices inside the blocks, row-wise Adagrad for the pairs, AdamW for everything else."""
     scale = (DIM / 768) ** -0.5
     values = [table.weight for table in model.value_embeddings.values()]
     adam = [
@@ -344,8 +340,7 @@ def build_optimizers(model: GPT) -> list[Optimizer]:
     matrices = list(model.blocks.parameters())
     shapes = sorted({p.shape for p in matrices})
     muon = [{"params": [p for p in matrices if p.shape == s], "lr": MATRIX_LR, "weight_decay": MUON_WEIGHT_DECAY} for s in shapes]
-    hashed = [{"params": [hashed.table.weight for hashed in model.hashed], "lr": HASHED_LR}]
-    return [AdamW(adam), Muon(muon), RowAdagrad(hashed)]
+    return [AdamW(adam), Muon(muon), RowAdagrad([{"params": [model.pairs.table.weight], "lr": PAIR_LR}])]
 
 
 def set_schedule(optimizers: list[Optimizer], progress: float) -> float:

@@ -197,7 +197,7 @@ def test_a_job_trains_from_descriptors_alone_and_reports(trained: Job) -> None:
     assert trained.points[0]["tokens"] == 2048
     assert trained.done["steps"] == 20
     assert trained.done["tokens"] == TWENTY_STEPS
-    assert trained.done["parameters"] == 17_760_322
+    assert trained.done["parameters"] == 9_371_714
     assert trained.done["dtype"] in ("bfloat16", "float32")
     assert trained.done["device"] == "cpu"
     assert "val_bpb" not in trained.output
@@ -279,8 +279,7 @@ SMALL = {
     "DIM": "64",
     "HEAD_DIM": "32",
     "WINDOW": "32",
-    "BIGRAM_ROWS": "4096",
-    "TRIGRAM_ROWS": "512",
+    "PAIR_ROWS": "4096",
     "DEVICE_ROWS": "4",
 }
 SMALL |= {"TOTAL_BATCH": "2048"}
@@ -299,7 +298,7 @@ def drawn(module: Any, seed: int, **options: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize(("text", "constants"), [(CPU, {"BIGRAM_ROWS": "1000", "TRIGRAM_ROWS": "1000"}), (GPU, SMALL)], ids=["cpu", "gpu"])
+@pytest.mark.parametrize(("text", "constants"), [(CPU, {"PAIR_ROWS": "1000"}), (GPU, SMALL)], ids=["cpu", "gpu"])
 def test_logits_do_not_change_when_later_ids_do(text: str, constants: dict[str, str]) -> None:
     import torch
 
@@ -315,11 +314,10 @@ def test_logits_do_not_change_when_later_ids_do(text: str, constants: dict[str, 
             assert torch.allclose(model(ids[:, :cut]), before[:, :cut], atol=1e-4)
 
 
-def test_hashed_embeddings_see_exactly_their_ids_and_blanks_before_the_first() -> None:
+def test_a_pair_is_an_id_and_the_one_before_and_a_blank_before_the_first() -> None:
     import torch
 
-    module = loaded("hashed", CPU)
-    pairs = module.HashedEmbedding(1 << 16, 2, 255, sparse=False)
+    pairs = loaded("pairs", CPU).PairEmbedding(255, sparse=False)
     torch.nn.init.normal_(pairs.table.weight)
     ids = torch.tensor([[255, 7, 8, 7, 8], [7, 8, 9, 8, 7]])
     with torch.inference_mode():
@@ -329,51 +327,43 @@ def test_hashed_embeddings_see_exactly_their_ids_and_blanks_before_the_first() -
     assert not torch.equal(found[0, 3], found[0, 1]) and not torch.equal(found[1, 3], found[0, 2])
 
 
-@pytest.mark.parametrize("order", [2, 3])
-def test_hashes_are_spread_over_the_rows(order: int) -> None:
+def test_pairs_are_spread_over_the_rows() -> None:
     import torch
 
-    class Rows:
-        num_embeddings = 4096
-
-        def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-            return rows
-
-    hashed = loaded("spread", CPU).HashedEmbedding(1, order, 2047, sparse=False)
-    del hashed.table
-    hashed.table = Rows()
+    pairs = loaded("spread", CPU, PAIR_ROWS="4096").PairEmbedding(2047, sparse=False)
+    del pairs.table
+    pairs.table = lambda rows: rows
     torch.manual_seed(0)
-    counts = torch.bincount(hashed(torch.randint(2048, (400, 1024))).flatten(), minlength=4096)
+    counts = torch.bincount(pairs(torch.randint(2048, (400, 1024))).flatten(), minlength=4096)
     assert int(counts.min()) > 50 and int(counts.max()) < 200  # 100 on average
 
 
 def test_a_sparse_step_is_the_step_of_a_dense_reference() -> None:
     import torch
 
-    module = loaded("rows", CPU, BIGRAM_ROWS="500", TRIGRAM_ROWS="700")
+    module = loaded("rows", CPU, PAIR_ROWS="500")
     models = [drawn(module, 3, sparse=sparse) for sparse in (True, False)]
-    reference = [hashed.table.weight.detach().clone() for hashed in models[0].hashed]
-    sums, typical = [torch.zeros(len(table)) for table in reference], [0.0, 0.0]
-    optimizers = [module.RowAdagrad([{"params": [hashed.table.weight for hashed in model.hashed], "lr": 0.5}]) for model in models]
+    tables = [model.pairs.table.weight for model in models]
+    reference, total, typical = tables[0].detach().clone(), torch.zeros(500), 0.0
+    optimizers = [module.RowAdagrad([{"params": [table], "lr": 0.5}]) for table in tables]
     for step in range(4):
         ids, targets = torch.randint(256, (2, 40)), torch.randint(256, (80,))
-        for model, optimizer in zip(models, optimizers, strict=True):
+        for model in models:
             for _ in range(2):  # two passes accumulate
                 module.HeadLoss.apply(model.features(ids).flatten(0, 1), model.head.weight, targets).backward()
-            assert model.hashed[0].table.weight.grad.is_sparse == (model is models[0])
-            if model is models[1]:
-                for i, (table, total, hashed) in enumerate(zip(reference, sums, model.hashed, strict=True)):
-                    grad = hashed.table.weight.grad
-                    used = grad.abs().sum(dim=1) > 0
-                    now = float(grad[used].square().mean())
-                    typical[i] = now if step == 0 else 0.9 * typical[i] + 0.1 * now
-                    total += grad.square().mean(dim=1)
-                    table[used] -= 0.5 * grad[used] / (total[used] + module.HASHED_PRIOR * typical[i]).sqrt()[:, None]
+        assert [table.grad.is_sparse for table in tables] == [True, False]
+        grad = tables[1].grad
+        used = grad.abs().sum(dim=1) > 0
+        now = float(grad[used].square().mean())
+        typical = now if step == 0 else 0.9 * typical + 0.1 * now
+        total += grad.square().mean(dim=1)
+        reference[used] -= 0.5 * grad[used] / (total[used] + module.PAIR_PRIOR * typical).sqrt()[:, None]
+        for model, optimizer in zip(models, optimizers, strict=True):
             optimizer.step()
             model.zero_grad(set_to_none=True)
-    for one, other, expected in zip(models[0].hashed, models[1].hashed, reference, strict=True):
-        assert torch.allclose(one.table.weight, other.table.weight, atol=1e-4)
-        assert torch.allclose(other.table.weight, expected, atol=1e-4)
+    assert not torch.equal(tables[0], drawn(module, 3).pairs.table.weight)
+    assert torch.allclose(tables[0], tables[1], atol=1e-4)
+    assert torch.allclose(tables[1], reference, atol=1e-4)
 
 
 def test_our_adamw_is_the_one_of_torch() -> None:
