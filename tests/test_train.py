@@ -273,15 +273,7 @@ def loaded(name: str, source: str, **constants: str) -> Any:
 
 CPU, GPU = (ROOT / "train.py").read_text(), (ROOT / "examples" / "gpu" / "train.py").read_text()
 # The GPU's constants but for sizes that would take a CPU too long: several blocks, short and long windows, a cap, accumulation.
-SMALL = {
-    "DEPTH": "3",
-    "LONG_EVERY": "2",
-    "DIM": "64",
-    "HEAD_DIM": "32",
-    "WINDOW": "32",
-    "PAIR_ROWS": "4096",
-    "DEVICE_ROWS": "4",
-}
+SMALL = {"DEPTH": "3", "LONG_EVERY": "2", "DIM": "64", "HEAD_DIM": "32", "WINDOW": "32", "PAIR_ROWS": "4096", "DEVICE_ROWS": "4"}
 SMALL |= {"TOTAL_BATCH": "2048"}
 
 
