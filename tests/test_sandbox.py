@@ -381,3 +381,11 @@ def test_status_and_report_say_the_level(level: str, open_: tuple[str, ...], sai
     started = study_of(project).started
     assert started is not None
     assert said in status.sandbox_text(started.model_copy(update={"sandbox": level, "sandbox_open": open_}))
+
+
+def test_a_temporary_folder_with_a_long_name_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = tmp_path / ("a" * 60) / ("b" * 60)
+    long.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    found = levels.find(cages.wanted(cages.project(tmp_path / "project")))
+    assert found.level in ("full", "container", "none")

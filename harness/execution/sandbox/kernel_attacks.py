@@ -73,8 +73,12 @@ def try_vsock(told: "Told") -> None:
 
 
 def try_unix_path(told: "Told") -> None:
+    path = told["unix_path"]
+    if len(os.fsencode(path)) > 107:  # the longest that fits into an address
+        folder, name = os.path.split(path)
+        path = f"/proc/self/fd/{os.open(folder, os.O_PATH | os.O_DIRECTORY)}/{name}"
     with socket.socket(socket.AF_UNIX) as end:
-        end.connect(told["unix_path"])
+        end.connect(path)
 
 
 def try_unix_abstract(told: "Told") -> None:

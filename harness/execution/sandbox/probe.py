@@ -69,7 +69,9 @@ def _canaries(scene: Path, folders: Sequence[Path]) -> Iterator[dict[str, Any]]:
     canary.chmod(0o644)
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        for address in (str(scene / "service"), f"\0{name}"):
+        inside = os.open(scene, os.O_PATH | os.O_DIRECTORY)  # a socket's path has at most 107 bytes, a temporary folder's may have more
+        stack.callback(os.close, inside)
+        for address in (f"/proc/self/fd/{inside}/service", f"\0{name}"):
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(address)
             server.listen()
