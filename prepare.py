@@ -153,7 +153,7 @@ def prepare(profile: str, root: str | None = None, **request: Any) -> Data:
     from harness.corpus import preparing
 
     folder, identity = data_folder(profile, root), PROFILES[profile].identity
-    preparing.run(folder, identity, request, faults(folder, identity, digest=preparing.remembered), DataError)
+    preparing.run(folder, identity, request, lambda: faults(folder, identity, digest=preparing.remembered), DataError)
     return Data.open(profile, root, digest=preparing.remembered)
 
 
@@ -385,7 +385,11 @@ def setup() -> Setup:
     try:
         _job.data = Data.open(_job.flags.profile, _job.flags.data)
         clock, amount = _job.data.profile.hand
+        if _job.flags.threads < 1 or not 0 <= _job.flags.seed < 2**63:
+            raise ValueError("--threads must be 1 or more, and --seed from 0 to 2^63 - 1")
         given = _job.flags.amount or (amount if _job.flags.clock in ("", clock) else 0)  # 675,840 are no seconds
+        if not given and _job.flags.clock in ("wall", "cpu", "tokens"):
+            raise ValueError(f"--clock {_job.flags.clock} needs --amount")
         _job.flags.clock, _job.flags.amount = _job.flags.clock or clock, given
         Budget(_job.flags.clock, _job.flags.amount)
         _job.setup = make_setup(_job.flags.profile, _job.flags.device, _job.flags.seed, _job.flags.threads)

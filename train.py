@@ -394,6 +394,8 @@ def main() -> None:
     setup = prepare.setup()
     assert TOTAL_BATCH > 0 and TOTAL_BATCH % setup.context == 0, f"TOTAL_BATCH {TOTAL_BATCH} is no positive multiple of {setup.context}"
     assert DIM % HEAD_DIM == 0, f"DIM {DIM} is no multiple of HEAD_DIM {HEAD_DIM}"
+    assert DEPTH >= 1 and VALUE_EMBEDDING_EVERY >= 1, "DEPTH and VALUE_EMBEDDING_EVERY are counts from 1 on"
+    assert 1 <= VALUE_GATE_DIM <= DIM, f"VALUE_GATE_DIM {VALUE_GATE_DIM} is not between 1 and DIM {DIM}"
 
     compiled = setup.device in COMPILE_ON
     gpt = GPT(setup.vocab_size, sparse=not compiled)

@@ -160,6 +160,20 @@ def test_without_a_digest_the_size_decides(there: Hub, tmp_path: Path) -> None:
     there.faults[NAME] = ["cut:5"]
     fetch(there, tmp_path)
     assert (tmp_path / NAME).read_bytes() == CONTENT
+    assert all(asked is None for _, _, asked in there.seen), "nothing says that both halves are of one file, so it is fetched whole"
+
+
+def test_an_empty_file_at_the_hub_is_named(there: Hub, tmp_path: Path) -> None:
+    there.files["shard_00009.parquet"] = b""
+    with pytest.raises(CorpusError, match=r"shard_00009\.parquet: .* is empty, 0 bytes"):
+        fetch(there, tmp_path, "shard_00009.parquet")
+
+
+@pytest.mark.parametrize("endpoint", ["huggingface.local/x", "foo", "://x", "http://[::1", "file:///etc", "ftp://host"])
+def test_an_endpoint_that_is_no_web_address_is_one_sentence(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    with pytest.raises(CorpusError, match="HF_ENDPOINT is"):
+        hub.address("some/dataset", "main")
 
 
 def test_a_mirror_that_states_nothing_in_its_redirect_is_asked_further(there: Hub, tmp_path: Path) -> None:

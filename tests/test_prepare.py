@@ -617,3 +617,11 @@ def test_a_scorer_that_is_never_ready_is_at_fault(data: Any, greeting: bytes, re
     with pytest.raises(prepare.ScorerFault) as caught:
         scorer.score(data)
     assert caught.value.args[0] == reason
+
+
+def test_four_preparations_at_once_make_the_data_once_and_none_fails(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "prepare.py"), "--data", str(tmp_path)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [process.communicate() for process in running]
+    assert [process.returncode for process in running] == [0] * 4, said
+    assert sum("building" in out for out, _ in said) == 1

@@ -243,3 +243,11 @@ def test_a_move_is_finite_short_and_goes_its_way(old: float, name: str, way: int
         assert (abs(new) - abs(old)) * way > 0
         assert float(f"{new:.4g}") == new
         assert name != "BETA" or not 0 <= old <= 1 or 0 < new < 1
+
+
+@pytest.mark.parametrize(("name", "old", "way", "new"), [
+    ("DIM", 640, 1, 768), ("DIM", 640, -1, 512), ("PAIR_ROWS", 40960, 1, 49152), ("DIM", 100, 1, 101), ("DEPTH", 9, 1, 10), ("DIM", 128, 1, 256),
+    ("HEAD_DECAY", 0.0, 1, 0.001), ("HEAD_DECAY", 0.0, -1, None), ("EMBEDDING_DECAY", 0.001, 1, 0.00152), ("MUON_WEIGHT_DECAY", 0.1, 1, 0.25),
+])  # fmt: skip
+def test_shapes_keep_what_divides_them_and_small_decays_are_rates(name: str, old: float, way: int, new: float | None) -> None:
+    assert turned(name, old, way, 1.0) == new

@@ -157,6 +157,22 @@ def test_another_number_of_shards_or_bytes_is_made_anew_with_the_same_tokenizer(
     assert less.manifest["files"]["train.bin"] == one.manifest["files"]["train.bin"]
 
 
+def test_a_rebuild_keeps_what_it_was_not_asked_to_change(source: Path, tmp_path: Path) -> None:
+    first = prepared(tmp_path, source=str(source), shards=1, val_bytes=2000)
+    more = prepared(tmp_path, source=str(source), shards=2)
+    assert more.manifest["val_bytes"] == 2000 and more.manifest["files"]["val.bin"] == first.manifest["files"]["val.bin"]
+    assert climbmix.Request(val_bytes=3000).like(more.folder) == climbmix.Request(shards=2, val_bytes=3000)
+    assert climbmix.Request().like(tmp_path / "nowhere") == climbmix.Request()
+
+
+def test_a_rebuild_that_fails_leaves_the_sound_data_as_it_was(source: Path, tmp_path: Path) -> None:
+    first = prepared(tmp_path, source=str(source), shards=1)
+    cut_short(source / TRAIN[1])
+    with pytest.raises(prepare.DataError, match="truncated"):
+        prepared(tmp_path, source=str(source), shards=2)
+    assert prepare.describe("gpu", str(tmp_path))["data_sha256"] == first.sha256
+
+
 def test_what_an_interrupted_call_has_encoded_is_used(source: Path, tmp_path: Path) -> None:
     data = prepared(tmp_path, source=str(source))
     target = tmp_path / "part.bin"

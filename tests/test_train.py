@@ -622,3 +622,26 @@ def test_a_checkpoint_of_another_model_fails_to_load(tmp_path: Path, trained: Jo
     reason, detail = reason_of(folder_with(tmp_path, DIM="64"), trained.checkpoint, data)
     assert reason == "load_failed"
     assert "RuntimeError" in detail
+
+
+@pytest.mark.parametrize(("flags", "said"), [
+    (["--threads", "0"], "--threads must be 1 or more"), (["--seed", "99999999999999999999"], "--seed from 0"), (["--clock", "wall"], "--clock wall needs --amount"),
+])  # fmt: skip
+def test_flags_of_a_run_by_hand_that_cannot_be_are_one_sentence(flags: list[str], said: str, root: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "train.py"), *flags], cwd=tmp_path, capture_output=True, text=True, check=False, env=environment(root)
+    )
+    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("change", ["DEPTH = 0", "VALUE_EMBEDDING_EVERY = 0", "VALUE_GATE_DIM = 4096"])
+def test_shapes_that_cannot_be_end_before_training_starts(change: str, root: Path, tmp_path: Path) -> None:
+    name = change.split(" ")[0]
+    text = re.sub(rf"^{name} = \d+", change, (ROOT / "train.py").read_text(), flags=re.MULTILINE)
+    (tmp_path / "train.py").write_text(text)
+    (tmp_path / "prepare.py").write_text((ROOT / "prepare.py").read_text())
+    done = subprocess.run(
+        [sys.executable, "train.py", "--threads", "1", "--amount", "2048"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=environment(root, PYTHONPATH=str(ROOT)),
+    )  # fmt: skip
+    assert done.returncode == 1 and "AssertionError" in done.stderr and not (tmp_path / "curve.jsonl").exists()

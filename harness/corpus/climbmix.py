@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.corpus import CorpusError, Json, bpe, file_sha256, hub, shards, write_whole
@@ -37,6 +37,15 @@ class Request:
             raise CorpusError(f"--val-bytes {self.val_bytes}: there must be something to evaluate on")
         if self.source is not None and not Path(self.source).is_dir():
             raise CorpusError(f"--from {self.source}: there is no such folder")
+
+    def like(self, folder: Path) -> Request:
+        """The request with what it leaves open as the data has it that is there, so that a rebuild changes nothing that was not asked for."""
+        try:
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            have, val_bytes = len(manifest["splits"]["train"]["shards"]), int(manifest["val_bytes"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return self
+        return replace(self, shards=self.shards or (have if self.source is None else None), val_bytes=self.val_bytes or val_bytes)
 
     def unlike(self, folder: Path, identity: Json) -> list[str]:
         """How the prepared data differs from what is asked for. Raises CorpusError like `check`."""
@@ -66,7 +75,7 @@ def build(folder: Path, identity: Json, request: Request) -> None:
     raw = _files(folder, identity, request, [*numbers, *held_out.values()])
     parts = folder / "parts"
     parts.mkdir(parents=True, exist_ok=True)
-    tokenizer = folder / "tokenizer.json"
+    tokenizer = parts / "tokenizer.json"
     tokens = bpe.train(
         shards.sample(raw / name_of(numbers[0]), identity["sample_bytes"], LONGEST), identity["vocab_size"], identity["pieces"]
     )
@@ -75,7 +84,7 @@ def build(folder: Path, identity: Json, request: Request) -> None:
             f"{raw / name_of(numbers[0])} has too little text for a vocabulary of {identity['vocab_size']}: only {len(tokens)} tokens"
         )
     write_whole(tokenizer, bpe.vocabulary(tokens, identity["pieces"]))
-    write_whole(folder / "bytes.bin", bpe.byte_table(tokens))
+    write_whole(parts / "bytes.bin", bpe.byte_table(tokens))
     most = request.val_bytes or DEFAULT_VAL_BYTES
     chosen = {number: 0 for number in numbers} | dict.fromkeys(held_out.values(), most)
     work = [shards.Work(str(raw / name_of(n)), str(parts / f"{n:05d}.bin"), str(tokenizer), limit) for n, limit in chosen.items()]
@@ -112,9 +121,11 @@ def _files(folder: Path, identity: Json, request: Request, numbers: Sequence[int
 
 
 def _lay_out(folder: Path, head: Json, members: dict[str, list[int]], facts: dict[int, Json]) -> None:
+    """Everything is made beside what is there and takes its place only when all of it is whole."""
     splits: Json = {}
+    parts = folder / "parts"
     for split, numbers in members.items():
-        _join([folder / "parts" / f"{number:05d}.bin" for number in numbers], folder / f"{split}.bin")
+        _join([parts / f"{number:05d}.bin" for number in numbers], parts / f"{split}.bin")
         splits[split] = {key: sum(facts[number][key] for number in numbers) for key in ("tokens", "bytes", "documents")}
         kept = ("tokens", "bytes", "documents", "text_sha256")
         splits[split]["shards"] = [{"name": name_of(number), **{key: facts[number][key] for key in kept}} for number in numbers]
@@ -123,8 +134,10 @@ def _lay_out(folder: Path, head: Json, members: dict[str, list[int]], facts: dic
         splits[split]["starts"] = starts[:: -(-len(starts) // GROUPS)]
     texts = {split: [splits[split]["bytes"], facts[members[split][0]]["text_sha256"]] for split in ("val", "sealed")}
     names = (*(f"{split}.bin" for split in members), "bytes.bin", "tokenizer.json")
-    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": file_sha256(folder / name)} for name in names}
+    files = {name: {"bytes": (parts / name).stat().st_size, "sha256": file_sha256(parts / name)} for name in names}
     manifest = head | {"texts": texts, "tokenizer_sha256": files["tokenizer.json"]["sha256"], "files": files, "splits": splits}
+    for name in names:
+        (parts / name).replace(folder / name)
     write_whole(folder / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
 
 

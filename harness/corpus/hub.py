@@ -58,7 +58,15 @@ class _AsTheyAre(urllib.request.HTTPRedirectHandler):
 
 def address(dataset: str, revision: str) -> str:
     """Where the files of a dataset are, at $HF_ENDPOINT when that names a mirror."""
-    return f"{(os.environ.get('HF_ENDPOINT') or ENDPOINT).rstrip('/')}/datasets/{dataset}/resolve/{revision}"
+    endpoint = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+    try:
+        parts = urllib.parse.urlsplit(endpoint)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise CorpusError(f"HF_ENDPOINT is {endpoint!r}, which is no web address; write it as https://host")
+    return f"{endpoint}/datasets/{dataset}/resolve/{revision}"
 
 
 def fetch(base: str, names: Sequence[str], folder: Path, sleep: Callable[[float], Any] | None = None) -> None:
@@ -130,12 +138,14 @@ def _state(url: str) -> Stated:
     size, tag = headers.get("X-Linked-Size") or headers.get("Content-Length"), (headers.get("X-Linked-Etag") or "").strip('W/"').lower()
     if size is None or not size.isdigit():
         raise CorpusError(f"{url.rpartition('/')[2]}: {url} does not state how large it is")
+    if int(size) == 0:
+        raise CorpusError(f"{url.rpartition('/')[2]}: {url} is empty, 0 bytes")
     return Stated(int(size), tag if len(tag) == 64 and set(tag) <= set("0123456789abcdef") else None)
 
 
 def _receive(url: str, part: Path, stated: Stated, advance: Callable[[int], None]) -> None:
     """Add to the part what is missing, then check it; a part that cannot become the file is dropped."""
-    have = part.stat().st_size if part.exists() else 0
+    have = part.stat().st_size if part.exists() and stated.sha256 else 0  # without a digest nothing says that both halves are of one file
     if have < stated.size:
         answer, _ = _open(url, "GET", {"Range": f"bytes={have}-"} if have else {})
         with answer:

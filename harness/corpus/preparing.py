@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ LARGE = 1 << 25  # bytes from which on a digest is remembered: the whole embedde
 NOTES = ".digests.json"
 
 
-def run(folder: Path, identity: Json, request: dict[str, Any], faults: Sequence[str], refusal: type[Exception]) -> None:
+def run(folder: Path, identity: Json, request: dict[str, Any], faults: Callable[[], Sequence[str]], refusal: type[Exception]) -> None:
     """Build the folder when it has faults or is not as requested, and say so. What cannot be built raises a `refusal` of one sentence."""
     wanted = climbmix.Request(**request)
     try:
         if "dataset" not in identity and wanted != climbmix.Request():
             raise CorpusError("--shards, --from and --val-bytes belong to --profile gpu: the embedded corpus is always whole")
-        wrong = list(faults) or wanted.unlike(folder, identity)
-        if wrong:
-            print(f"building {folder}: {'; '.join(wrong)}", flush=True)
-            climbmix.build(folder, identity, wanted) if "dataset" in identity else embedded.build(folder, identity)
+        with _alone(folder):
+            wrong = list(faults()) or wanted.unlike(folder, identity)
+            if wrong:
+                print(f"building {folder}: {'; '.join(wrong)}", flush=True)
+                climbmix.build(folder, identity, wanted.like(folder)) if "dataset" in identity else embedded.build(folder, identity)
     except CorpusError as error:
         raise refusal(str(error)) from error
     except OSError as error:
@@ -32,6 +34,18 @@ def run(folder: Path, identity: Json, request: dict[str, Any], faults: Sequence[
     print("prepared:" if wrong else "already prepared, every file verified:", folder)
     for name, facts in json.loads((folder / "manifest.json").read_bytes())["splits"].items():
         print(f"  {name}: {facts['documents']:,} documents, {facts['bytes']:,} bytes, {facts['tokens']:,} tokens")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One at a time: another `prepare.py` waits, and then finds the work done."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(above, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(above)
 
 
 def remembered(path: Path) -> str:

@@ -42,7 +42,7 @@ def documents(path: Path) -> Iterator[str]:
     if path.stat().st_size == 0:
         raise CorpusError(f"{path} is empty, 0 bytes; delete it and prepare again")
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
             if "text" not in file.schema_arrow.names:
                 raise CorpusError(f"{path} has no column `text`")
             for batch in file.iter_batches(batch_size=DOCUMENTS_AT_ONCE, columns=["text"]):

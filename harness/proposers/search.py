@@ -1,7 +1,7 @@
 """Coordinate descent on the constants of train.py: the offline control that an LLM has to beat. Needs no model and no state.
 
-One upper-case number or flag is turned a trial: rates x or / 2^0.6, powers of two x or / 2, other integers +-1, fractions +-0.15, flags
-flipped. After a failure the other way is tried, after two the step is halved; constants that paid are chosen more often. Weights, ways
+One upper-case number or flag is turned a trial: rates x or / 2^0.6, powers of two x or / 2, other integers +-1 (640 by
+128), fractions +-0.15, small decays as rates, flags flipped. After a failure the other way is tried, after two the step is halved; constants that paid are chosen more often. Weights, ways
 and steps are replayed from `briefing.past`; `random.Random(f"{seed}:{number}")` only chooses among the constants. So a proposal
 is a pure function of seed, past and incumbent, and a restart changes nothing. Seeds are never touched.
 """
@@ -26,6 +26,9 @@ FRACTIONS = re.compile(r"(?:.*_)?(?:FRACTION|FRAC|RATIO|SHARE|BETA\d*|MOMENTUM|D
 COUNTS = re.compile(r"(?:.*_)?(?:DEPTH|LAYERS?|BLOCKS|ITERATIONS)(?:_.*)?")  # doubling these seldom fits the budget: +-1
 RATE_OCTAVES = 0.6
 FRACTION_STEP = 0.15
+DECAYS = re.compile(r"(?:.*_)?DECAY(?:_.*)?")
+FIRST_DECAY, SMALL_DECAY = 0.001, 0.05  # a small decay is a rate
+SHAPES = 64  # whole numbers from here on keep the power of two that divides them, if it is 8 or more
 PAID, UNPAID = 1.5, 0.75
 WEIGHT_FLOOR, WEIGHT_CAP = 0.25, 3.0
 STEP_FLOOR = 0.125  # a rate then moves by 5 %, below the noise of one reading
@@ -186,7 +189,9 @@ def turned(name: str, old: Number, way: int, step: float) -> Number | None:
         return (not old) if old == (way < 0) else None
     if isinstance(old, int):
         return _turned_integer(name, old, way)
-    if 0 <= old <= 1 and FRACTIONS.fullmatch(name):
+    if old == 0.0 and DECAYS.fullmatch(name):
+        return FIRST_DECAY if way > 0 else None
+    if 0 <= old <= 1 and FRACTIONS.fullmatch(name) and not (DECAYS.fullmatch(name) and old < SMALL_DECAY):
         edge = 1.0 if way > 0 else 0.0
         distance = min(FRACTION_STEP * step, abs(edge - old) / 2)  # near an edge half the way to it: 0.95, 0.975
         return _short(old, old + way * distance, way)
@@ -197,7 +202,8 @@ def _turned_integer(name: str, old: int, way: int) -> int | None:
     size = abs(old)
     if old >= 2 and size & (size - 1) == 0 and not COUNTS.fullmatch(name):
         return old * 2 if way > 0 else old // 2
-    size += way
+    shape = size & -size if size >= SHAPES else 1
+    size += way * (shape if shape >= 8 else 1)  # 640 is 5 x 128: its neighbours are 512 and 768
     lowest = 1 if old > 0 else 0
     if size < lowest:
         return None
