@@ -419,7 +419,7 @@ def example(folder: Path) -> str:
     shown = prompt.render(study, StudyDir(folder, "mar8"), program, {"train.py": after}, {"train.py": before}, parse(program))
     head = (
         "# What a model is told\n\nOne page for one proposal, of an invented night (`python -m tests.test_prompt` writes this file). Down to the first line BEGIN "
-        "DATA … it is the same all night. With the shipped `program.md` and `train.py` it has about 27 KB, after ten trials and after a thousand.\n"
+        "DATA … it is the same all night. With the shipped `program.md` and `train.py` it has about 36 KB, after ten trials and after a thousand.\n"
     )
     return f"{head}\n``````text\n{shown.text()}``````\n"
 
