@@ -68,26 +68,25 @@ class Asking:
     ) -> None:  # fmt: skip
         self._sender, self._meter, self._prices, self._law = sender, meter, listed, law
         self._folder, self._number, self._interrupted, self._clock, self._secrets = folder, number, interrupted, clock, secrets
-        self._sent = len(
-            list(folder.glob("*.request.json"))
-        )  # an outage or a kill may have ended an earlier conversation about this proposal
+        # an outage or a kill may have ended an earlier conversation about this proposal
+        self._sent = len(list(folder.glob("*.request.json")))
         self.spent = Spent()
 
     def ask(self, body: Mapping[str, Any]) -> Reply:
         """The answer, or the last try's reply when there is none to be had now. Raises `ModelUnavailable` when a limit forbids the call."""
         if self._interrupted():
             return INTERRUPTED
-        tries = 0
+        tries, estimate = 0, self._estimate(body, retry=False)
         while True:
-            reply = self._try(body, retry=tries > 0)
+            reply = self._try(body, estimate)
             pause = self._pause(reply, tries)
             if pause is None:
                 return reply
             if not self._sleep(pause):
                 return INTERRUPTED
-            if not self._meter.fits(self._estimate(body, retry=True)):
+            tries, estimate = tries + 1, self._estimate(body, retry=True)
+            if not self._meter.fits(estimate):
                 return reply
-            tries += 1
 
     def _pause(self, reply: Reply, tries: int) -> float | None:
         """Seconds until the same may be sent again; `None` when that does not help, is too often, or takes longer than the device should wait."""
@@ -109,11 +108,11 @@ class Asking:
             self._clock.sleep(min(NAP_SECONDS, rest))
         return True
 
-    def _try(self, body: Mapping[str, Any], retry: bool) -> Reply:
+    def _try(self, body: Mapping[str, Any], estimate: Estimate) -> Reply:
         left = self._meter.seconds_left()
         if left is not None and left <= 0:
             raise ModelUnavailable("time", "no time is left for another call and a trial")
-        number = self._meter.ask(self._estimate(body, retry))
+        number = self._meter.ask(estimate)
         self._sent += 1
         durable.replace(self._file("request"), self._json({"body": body}))
         wall = self._law.wall_seconds if left is None else min(self._law.wall_seconds, left)
