@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import projects
+from harness.execution.process import adopt_orphans
+from harness.execution.sandbox import levels
+from harness.execution.sandbox.box import Sandbox
+from tests import cages, projects
 
 
 @pytest.fixture(autouse=True)
@@ -29,3 +32,13 @@ def make_project(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 def project(make_project: Callable[..., Path]) -> Path:
     """One stub project."""
     return make_project()
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Sandbox:
+    """What this machine holds for a project in the test's folder."""
+    adopt_orphans()
+    found = levels.find(cages.wanted(cages.project(tmp_path / "project")))
+    if found.level == "none":
+        pytest.skip("no sandbox on this machine")
+    return found.sandbox

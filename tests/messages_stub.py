@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 Block = dict[str, Any]
@@ -248,6 +248,9 @@ class Stub(ThreadingHTTPServer):
         self.server_close()
 
 
+Served = TypeVar("Served", bound=Stub)
+
+
 def _shut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
@@ -256,13 +259,9 @@ def _shut(connection: socket.socket) -> None:
 
 
 @contextmanager
-def stub(
-    answers: Answers = (), tokens: int | None = 321, models: Mapping[str, str] | None = None, elsewhere: Answer | None = None
-) -> Iterator[Stub]:
-    """A running server. `tokens`: what count_tokens says, None: 404. `models`: name to lifecycle, None: any name is active; `elsewhere`: the answer to
-    all that is no POST of a message."""
-    server = Stub(answers, tokens, models, elsewhere)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="messages stub", daemon=True)
+def running(server: Served) -> Iterator[Served]:
+    """The server in a thread of its own; what went wrong inside it is raised at the end."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="stub", daemon=True)
     thread.start()
     try:
         yield server
@@ -271,6 +270,16 @@ def stub(
         thread.join()
     if server.faults:
         raise server.faults[0]
+
+
+@contextmanager
+def stub(
+    answers: Answers = (), tokens: int | None = 321, models: Mapping[str, str] | None = None, elsewhere: Answer | None = None
+) -> Iterator[Stub]:
+    """A running server. `tokens`: what count_tokens says, None: 404. `models`: name to lifecycle, None: any name is active; `elsewhere`: the answer to
+    all that is no POST of a message."""
+    with running(Stub(answers, tokens, models, elsewhere)) as server:
+        yield server
 
 
 class _Handler(BaseHTTPRequestHandler):

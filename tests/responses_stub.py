@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -126,16 +125,8 @@ class Stub(messages_stub.Stub):
 @contextmanager
 def stub(answers: Answers = ()) -> Iterator[Stub]:
     """A running server; what went wrong inside it is raised at the end."""
-    server = Stub(answers)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="responses stub", daemon=True)
-    thread.start()
-    try:
+    with messages_stub.running(Stub(answers)) as server:
         yield server
-    finally:
-        server.stop()
-        thread.join()
-    if server.faults:
-        raise server.faults[0]
 
 
 class _Handler(messages_stub._Handler):

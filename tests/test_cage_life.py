@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution.process import adopt_orphans
-from harness.execution.sandbox import levels
 from harness.execution.sandbox.box import OPEN as OUTSIDE
 from harness.execution.sandbox.box import Sandbox
 from harness.trial import JobEnd, Status
@@ -40,16 +38,6 @@ for folder in corners():
         open(folder + '/warm-weights', 'w').close()
     except OSError as error: print(error)
 """
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Sandbox:
-    """What this machine holds for a project in the test's folder."""
-    adopt_orphans()
-    found = levels.find(cages.wanted(cages.project(tmp_path / "project")))
-    if found.level == "none":
-        pytest.skip("no sandbox on this machine")
-    return found.sandbox
 
 
 def until_none(marker: str, seconds: float) -> list[int]:

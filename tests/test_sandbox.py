@@ -49,16 +49,6 @@ def anyone() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Sandbox:
-    """What this machine holds for a project in the test's folder."""
-    adopt_orphans()
-    found = levels.find(cages.wanted(cages.project(tmp_path / "project")))
-    if found.level == "none":
-        pytest.skip("no sandbox on this machine")
-    return found.sandbox
-
-
 def as_other(options: list[str], command: list[str], seconds: float = 100, **more: Any) -> subprocess.CompletedProcess[str]:
     """A command as another machine would run it."""
     argv = [sys.executable, AS_OTHER, *options, sys.executable, *command]
