@@ -36,15 +36,16 @@ class Script:
 
 def value_in(body: dict[str, Any]) -> float:
     """VALUE of the incumbent, from the page that the model was given: the file stands last."""
-    return float(_shown(body))
+    return float(shown(body))
 
 
-def _shown(body: dict[str, Any]) -> str:
+def shown(body: dict[str, Any]) -> str:
+    """The same as it is written."""
     return str(SHOWN.findall(body["messages"][0]["content"][0]["text"])[-1])
 
 
 def _lowered(body: dict[str, Any]) -> Block:
-    return replace(f"\nVALUE = {_shown(body)}", f"\nVALUE = {round(value_in(body) - 0.02, 4)}")
+    return replace(f"\nVALUE = {shown(body)}", f"\nVALUE = {round(value_in(body) - 0.02, 4)}")
 
 
 def results_in(body: dict[str, Any]) -> list[Block]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from tests.messages_stub import (
 )  # fmt: skip
 from tests.models import (
     EDITOR,
+    SUBMISSION,
     Script,
     Step,
     lower,
@@ -47,6 +48,7 @@ from tests.models import (
     project_of,
     replace,
     results_in,
+    shown,
     stored,
     submit,
     value_in,
@@ -222,10 +224,21 @@ def test_the_prefix_is_the_same_to_the_byte_from_call_to_call_and_marked_for_an_
     assert len({json.dumps(body["messages"]) for body in asked}) == 3
 
 
+def other_value(value: float) -> Callable[[dict[str, Any]], Answer]:
+    """An idea that no search has had: it is never refused as a repeat, wherever the incumbent stands."""
+
+    def step(body: dict[str, Any]) -> Answer:
+        edit = replace(f"\nVALUE = {shown(body)}", f"\nVALUE = {value:.4f}")
+        return blocks(edit, call("submit", {"title": f"try {value:.4f}", **SUBMISSION}))
+
+    return step
+
+
 def test_a_stated_reset_is_waited_out_by_search_and_the_model_returns(tmp_path: Path) -> None:
     limit = error_status(429, "rate_limit_error", headers={"retry-after": "1"})
-    with stub(Script([lower_and_submit, limit, limit, *[lower_and_submit] * 60])) as server:
-        project = project_of(tmp_path / "p", server.url, "[model]\npatience_seconds = 0\n[stop]\ntrials = 12")
+    ideas = [other_value(1.1 * 0.95**number) for number in range(60)]
+    with stub(Script([lower_and_submit, limit, limit, *ideas])) as server:
+        project = project_of(tmp_path / "p", server.url, "[model]\npatience_seconds = 0\n[stop]\ntrials = 24")
         stop = run_study(project)
     study = study_of(project)
     assert stop.reason == "trials"
@@ -233,7 +246,7 @@ def test_a_stated_reset_is_waited_out_by_search_and_the_model_returns(tmp_path: 
     away = events(project, ModelAway)[0]
     assert away.reason == "rate_limited"
     who = [row.proposer for row in study.rows[1:]]
-    assert who[0] == "anthropic" and "search" in who and who[-1] == "anthropic", who
+    assert who[0] == "anthropic" and "search" in who and who[-1] == "anthropic", who  # 24 trials outlast the second
     assert {row.stands_for for row in study.rows if row.proposer == "search"} == {"anthropic"}
     assert study.calls.stand_ins == who.count("search")
     assert study.refused == 0, "a limit is no proposal"
