@@ -3,11 +3,12 @@
     python prepare.py [--profile cpu] [--data DIR]            prepare the data; a second call only verifies it
     python prepare.py --profile gpu [--shards N] [--from DIR] the same for public shards, fetched or from a folder
     python prepare.py describe [--profile cpu] [--data DIR]   print what is prepared as one JSON object
-    python prepare.py evaluate | serve                        the two sides of an evaluation (docs/design/0002-*.md)
+    python prepare.py evaluate | audit | rehearse | serve     the two sides of an evaluation (docs/design/0002-*.md)
 
 How a number comes about: the corpus is cut into documents, documents into tokens (harness/corpus/, which `prepare` alone uses), and
 every token is worth the bytes it stands for. `train.py` sees training tokens only. Its checkpoint is loaded by a scorer process (`serve`)
 that claims a loss for each next token; the trusted process (`evaluate`) adds the claims up and divides by bytes. Nothing is unpickled.
+Before a claim is believed, another scorer is shown beginnings of rows alone and must give the same losses (`audit`).
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 Json = dict[str, Any]
 METRIC = "val_bpb"
 HELLO = ("profile", "device", "threads")  # what a scorer is told
+TRUSTED = ("evaluate", "audit", "rehearse")  # what the trusted process can be asked for
+ROUNDING = 1e-5  # nats: a mean difference of an audit below this is arithmetic, and corrects nothing
 MAX_POINTS = 500  # lines in a learning curve, however long the run
 MAX_LINE = 64 * 1024  # bytes of one message, its newline included
 BLOCK = 1 << 23  # training tokens that are shuffled and packed into rows at once
@@ -164,7 +167,7 @@ def describe(profile: str, root: str | None = None) -> Json:
     data = Data.open(profile, root, digest=preparing.remembered)
     files = preparing.listed(data.folder, (*FILES, "manifest.json"))
     facts = {"profile": profile, "metric": METRIC, "vocab_size": data.profile.vocab_size, "context": data.profile.context}
-    return facts | {"data_sha256": data.sha256, "train": str(data.folder / "train.bin"), "files": files}
+    return facts | {"audit": True, "data_sha256": data.sha256, "train": str(data.folder / "train.bin"), "files": files}
 
 
 class Channel:
@@ -469,7 +472,8 @@ def evaluate_by_hand() -> Json:
         scorer = subprocess.Popen(command, cwd=folder, env=environment, pass_fds=tuple(handed.values()))
     with scorer, ours:
         try:
-            return score(_job.data, "val", Channel(ours), {k: vars(_job.setup)[k] for k in HELLO})
+            greet(channel := Channel(ours), {k: vars(_job.setup)[k] for k in HELLO})
+            return score(_job.data, "val", channel)
         except ScorerFault as fault:
             sys.exit(f"the evaluation failed, {': '.join(fault.args)}")
 
@@ -484,27 +488,8 @@ def windows(ids: np.ndarray, profile: Profile) -> np.ndarray:
     return rows
 
 
-def claims(scorer: Channel, rows: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """The scorer's loss in nats of each next id, float32 like `counted`, 0 where that is false. Raises ScorerFault."""
-    with contextlib.suppress(OSError):  # it has closed; what it said before tells why
-        scorer.send("rows", {"count": rows.shape[0], "length": rows.shape[1]}, rows.tobytes())
-    answer = scorer.read(4 * counted.size)
-    if answer.startswith(b'{"fault":'):  # its last words in place of an answer
-        raise ScorerFault("scorer_died", answer.decode(errors="replace").partition('"detail":')[2].strip('"}\n'))
-    if len(answer) < 4 * counted.size:
-        reason = "short_answer" if answer else "scorer_died"
-        raise ScorerFault(reason, f"the scorer ended after {len(answer)} of the {4 * counted.size} bytes of an answer")
-    losses = np.where(counted, np.frombuffer(answer, dtype="<f4").reshape(counted.shape), np.float32(0))
-    for reason, bad in (("not_finite", ~np.isfinite(losses)), ("negative_loss", losses < 0)):
-        if bad.any():
-            raise ScorerFault(reason, f"{int(bad.sum())} of {bad.size} losses, such as {losses[bad][0]}")
-    return losses
-
-
-def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = 0) -> Json:
-    """Score a split with a connected scorer: the contract's record, less its token. Raises DataError and ScorerFault."""
-    rows, profile = rows or data.profile.rows, data.profile
-    ids, table = data.split(split)
+def greet(scorer: Channel, hello: Json) -> None:
+    """Wait until the scorer has loaded its model. Raises ScorerFault."""
     try:
         scorer.send("hello", hello)
         kind, body = scorer.receive("ready", "fault")
@@ -512,6 +497,39 @@ def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = 0) -
         raise ScorerFault("scorer_died", f"the scorer ended before it was ready: {error}") from error
     if kind != "ready":
         raise ScorerFault("load_failed", str(body.get("detail"))[:300])
+
+
+def answers(scorer: Channel, question: str, rows: np.ndarray, more: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """The scorer's float32 numbers for some rows, in this shape, finite or not. Raises ScorerFault."""
+    size = 4 * math.prod(shape)
+    with contextlib.suppress(OSError):  # it has closed; what it said before tells why
+        scorer.send(question, {"count": rows.shape[0], "length": rows.shape[1]}, rows.tobytes() + more)
+    answer = scorer.read(size)
+    if answer.startswith(b'{"fault":'):  # its last words in place of an answer
+        raise ScorerFault("scorer_died", answer.decode(errors="replace").partition('"detail":')[2].strip('"}\n'))
+    if len(answer) < size:
+        reason = "short_answer" if answer else "scorer_died"
+        raise ScorerFault(reason, f"the scorer ended after {len(answer)} of the {size} bytes of an answer")
+    numbers: np.ndarray = np.frombuffer(answer, dtype="<f4").reshape(shape)
+    return numbers
+
+
+def claims(scorer: Channel, rows: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The scorer's loss in nats of each next id, float32 like `counted`, 0 where that is false. Raises ScorerFault."""
+    losses = np.where(counted, answers(scorer, "rows", rows, b"", counted.shape), np.float32(0))
+    for reason, bad in (("not_finite", ~np.isfinite(losses)), ("negative_loss", losses < 0)):
+        if bad.any():
+            raise ScorerFault(reason, f"{int(bad.sum())} of {bad.size} losses, such as {losses[bad][0]}")
+    return losses
+
+
+def score(data: Data, split: str, scorer: Channel, rows: int = 0, claimed: BinaryIO | None = None) -> Json:
+    """Score a split with a scorer that is ready: the contract's record, less its token; `claimed` takes the claims as float32.
+
+    Raises DataError and ScorerFault.
+    """
+    rows, profile = rows or data.profile.rows, data.profile
+    ids, table = data.split(split)
     grid = windows(ids, profile)
     counted = grid[:, 1:] != profile.vocab_size - 1  # neither BOS nor padding counts, and both are worth no bytes
     losses = np.empty(counted.shape, dtype=np.float64)
@@ -519,6 +537,8 @@ def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = 0) -
         losses[at : at + rows] = claims(scorer, grid[at : at + rows], counted[at : at + rows])
     with contextlib.suppress(OSError):  # every answer is in
         scorer.send("end", {})
+    if claimed is not None:
+        claimed.write(losses.astype("<f4").tobytes())
     cuts = np.maximum(np.array(data.manifest["splits"][split]["starts"]) - (not profile.bos_first), 0)  # the first is not predicted
     nats, sizes = np.add.reduceat(losses.ravel(), cuts), np.add.reduceat(table[grid[:, 1:]].ravel().astype(int), cuts)
     total, size = float(nats.sum()), int(sizes.sum())
@@ -529,20 +549,86 @@ def score(data: Data, split: str, scorer: Channel, hello: Json, rows: int = 0) -
     return result | {"windows": len(grid), "documents": documents, "data_sha256": data.sha256}
 
 
-def evaluate(root: str | None = None) -> None:
-    """The trusted process: answer the harness's `evaluate` with a `record` or a `fault`. Raises DataError."""
+def beginnings(scorer: Channel, grid: np.ndarray, at: np.ndarray, cut: np.ndarray, vocab: int, random: np.random.Generator) -> np.ndarray:
+    """Losses in nats, float64 (n,), of the ids at these rows and columns, from logits for rows that end before them. Raises ScorerFault.
+
+    What stands from the column on is replaced, in one row by random ids and in another by another row's.
+    """
+    noise, others = random.integers(vocab - 1, size=grid[at].shape), grid[random.integers(len(grid), size=len(at))]
+    foreign = np.where(random.random(len(at))[:, None] < 0.5, noise, others)
+    rows = np.where(np.arange(grid.shape[1]) < cut[:, None], grid[at], foreign).astype("<i4")
+    logits: np.ndarray = answers(scorer, "beginnings", rows, cut.astype("<i4").tobytes(), (len(rows), vocab)).astype(np.float64)
+    if not np.isfinite(logits).all():
+        raise ScorerFault("not_finite", f"{int((~np.isfinite(logits)).sum())} of {logits.size} logits")
+    highest = logits.max(axis=1)
+    losses: np.ndarray = highest + np.log(np.exp(logits - highest[:, None]).sum(axis=1)) - logits[np.arange(len(at)), grid[at, cut]]
+    return losses
+
+
+def audit(data: Data, split: str, scorer: Channel, claimed: bytes, positions: int, tolerance: float, rows: int = 0) -> Json:
+    """Compare stored claims with what another scorer, that is ready, knows at secret positions: the contract's `audited`, less its token.
+
+    Nobody who made the claims could know which positions, and who is asked now has never seen what stands there. Raises DataError, ScorerFault.
+    """
+    ids, _ = data.split(split)
+    grid, random, profile = windows(ids, data.profile), np.random.default_rng(), data.profile
+    counted = grid[:, 1:] != profile.vocab_size - 1
+    known = np.frombuffer(claimed, dtype="<f4").reshape(counted.shape)
+    chosen = random.choice(np.flatnonzero(counted), min(positions, int(counted.sum())), replace=False)
+    at, cut = chosen // profile.context, chosen % profile.context + 1
+    steps = (slice(first, first + (rows or profile.rows)) for first in range(0, len(at), rows or profile.rows))
+    found = [beginnings(scorer, grid, at[step], cut[step], profile.vocab_size, random) for step in steps]
+    with contextlib.suppress(OSError):
+        scorer.send("end", {})
+    differences = known[at, cut - 1].astype(np.float64) - np.concatenate(found)
+    mean, sizes = float(differences.mean()), np.abs(differences)
+    error = float(differences.std(ddof=1)) / math.sqrt(len(at)) if len(at) > 1 else 0.0
+    bits = mean * int(counted.sum()) / (math.log(2) * data.manifest["texts"][split][0]) if abs(mean) > ROUNDING else 0.0
+    facts = {"positions": len(at), "mean": mean, "standard_error": error, "correction": bits, "tolerance": tolerance}
+    return facts | {"worst": float(sizes.max()), "p999": float(np.quantile(sizes, 0.999)), "off": int((sizes > tolerance).sum())}
+
+
+def rehearse(profile: Profile, scorer: Channel, positions: int) -> Json:
+    """Try the contract on random ids, with a scorer that is ready: how far a loss moves when only later ids change. Raises ScorerFault."""
+    random = np.random.default_rng()
+    grid = random.integers(profile.vocab_size - 1, size=(profile.rows, profile.context + 1)).astype("<i4")
+    claims(scorer, grid, np.ones((profile.rows, profile.context), dtype=bool))
+    moved = 0.0
+    for _ in range(-(-positions // profile.rows)):
+        at, cut = np.arange(profile.rows), random.integers(1, profile.context + 1, size=profile.rows)
+        one, two = (beginnings(scorer, grid, at, cut, profile.vocab_size, random) for _ in range(2))
+        moved = max(moved, float(np.abs(one - two).max()))
+    with contextlib.suppress(OSError):
+        scorer.send("end", {})
+    return {"positions": -(-positions // profile.rows) * profile.rows, "moved": moved}
+
+
+def trusted(mode: str, root: str | None = None) -> None:
+    """The trusted process: answer the harness's `evaluate`, `audit` or `rehearse` with a record or a `fault`. Raises DataError."""
     harness, scorer = Channel(int(os.environ["RATCHET_SOCKET"])), Channel(int(os.environ["RATCHET_SCORER"]))
-    asked = harness.receive("evaluate")[1]
+    asked, stored = harness.receive(mode)[1], int(os.environ.get("RATCHET_CLAIMS") or os.open(os.devnull, os.O_RDWR))
     try:
-        data = Data.open(asked["profile"], root, names=(f"{asked['split']}.bin", "bytes.bin", "tokenizer.json"))
-        answer = ("record", {"token": asked["token"], **score(data, asked["split"], scorer, {k: asked[k] for k in HELLO})})
+        if mode != "rehearse":
+            split = asked["split"]
+            data = Data.open(asked["profile"], root, names=(f"{split}.bin", "bytes.bin", "tokenizer.json"))
+        greet(scorer, {k: asked[k] for k in HELLO})
+        harness.send("loaded", {})
+        if mode == "rehearse":
+            answer = ("rehearsed", rehearse(PROFILES[asked["profile"]], scorer, asked["positions"]))
+        elif mode == "audit":
+            with open(stored, "rb") as file:
+                answer = ("audited", audit(data, split, scorer, file.read(), asked["positions"], asked["tolerance"]))
+        else:
+            with open(stored, "wb") as file:
+                answer = ("record", score(data, split, scorer, claimed=file))
+        answer[1]["token"] = asked["token"]
     except ScorerFault as fault:
         answer = ("fault", {"reason": fault.args[0], "detail": str(fault.args[1])[:500]})
     harness.send(*answer)
 
 
 def serve() -> int:
-    """The scorer process: load the candidate's model, then claim losses until `end`. Its errors become a `fault`."""
+    """The scorer process: load the candidate's model, then claim losses, or give logits at a cut, until `end`. Its errors become a `fault`."""
     import torch
     from safetensors.torch import load
     from torch.nn.functional import cross_entropy
@@ -556,13 +642,18 @@ def serve() -> int:
         with open(int(os.environ["RATCHET_CHECKPOINT"]), "rb") as file:  # noqa: PTH123
             model = train.load_model(load(file.read()), made.device)
         channel.send("ready", {})
-        while (message := channel.receive("rows", "end"))[0] == "rows":
-            raw = np.frombuffer(channel.read(4 * message[1]["count"] * message[1]["length"]), dtype="<i4")
-            ids = torch.from_numpy(raw.astype(np.int64)).to(made.device).view(message[1]["count"], message[1]["length"])
+        while (message := channel.receive("rows", "beginnings", "end"))[0] != "end":
+            kind, (count, length) = message[0], (message[1]["count"], message[1]["length"])
+            raw = np.frombuffer(channel.read(4 * count * (length + (kind == "beginnings"))), dtype="<i4")
+            ids = torch.from_numpy(raw[: count * length].astype(np.int64)).to(made.device).view(count, length)
             with torch.inference_mode(), made.precision():
-                logits = model(ids[:, :-1]).float()  # a wrong shape fails in the next line
-                losses = cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
-            channel.sock.sendall(losses.cpu().numpy().astype("<f4").tobytes())
+                logits = model(ids[:, :-1]).float()  # a wrong shape fails in the next lines
+                if kind == "rows":
+                    numbers = cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
+                else:
+                    cut = torch.from_numpy(raw[count * length :].astype(np.int64)).to(made.device)
+                    numbers = logits[torch.arange(count, device=made.device), cut - 1]
+            channel.sock.sendall(numbers.cpu().numpy().astype("<f4").tobytes())
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the candidate's code raises becomes the fault
         with contextlib.suppress(OSError):
             channel.send("fault", {"detail": f"{type(error).__name__}: {error}"[:150]})
@@ -574,7 +665,7 @@ def serve() -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Run a sub-command; a DataError becomes one sentence on stderr and exit status 1."""
     parser = argparse.ArgumentParser(description="Prepare the data of an experiment, describe it, or evaluate on it.")
-    parser.add_argument("command", nargs="?", default="prepare", choices=("prepare", "describe", "evaluate", "serve"))
+    parser.add_argument("command", nargs="?", default="prepare", choices=("prepare", "describe", *TRUSTED, "serve"))
     parser.add_argument("--profile", default="cpu", choices=PROFILES, help="cpu: the embedded corpus, gpu: shards of a public one")
     parser.add_argument("--shards", type=int, help="gpu: how many training shards (default: those there are, else 10)")
     parser.add_argument("--from", dest="source", metavar="DIR", help="gpu: take the shards from a folder, without a network")
@@ -589,7 +680,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif args.command == "describe":
             print(json.dumps(describe(args.profile, args.data)))
         else:
-            evaluate(args.data)
+            trusted(args.command, args.data)
     except DataError as error:
         print(error, file=sys.stderr)
         return 1

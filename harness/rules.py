@@ -17,7 +17,23 @@ import tomli
 from pydantic import ValidationError, model_validator
 
 from harness.errors import RulesInvalid
-from harness.sections import Crash, Escalation, Keep, Log, Metric, Model, Proposer, Result, Run, SandboxRules, Scope, Section, StopAt, Trial
+from harness.sections import (
+    AuditRules,
+    Crash,
+    Escalation,
+    Keep,
+    Log,
+    Metric,
+    Model,
+    Proposer,
+    Result,
+    Run,
+    SandboxRules,
+    Scope,
+    Section,
+    StopAt,
+    Trial,
+)
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -35,6 +51,7 @@ class Rules(Section):
     trial: Trial = Trial()
     run: Run = Run()
     sandbox: SandboxRules = SandboxRules()
+    audit: AuditRules = AuditRules()
     result: Result = Result()
     crash: Crash = Crash()
     keep: Keep = Keep()

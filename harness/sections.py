@@ -62,6 +62,17 @@ class SandboxRules(Section):
     pids: Annotated[int, Field(ge=16)] = 1024
 
 
+class AuditRules(Section):
+    """How a claim is checked before it is kept: positions that are compared (0: none), what a scorer may use as a multiple of the baseline's,
+    whether new model code is tried untrained first, and the share of the bar above which a gain is measured again before it is believed.
+    """
+
+    positions: Annotated[int, Field(ge=0, le=65_536)] = 1024
+    scorer_factor: Annotated[float, Field(ge=1)] = 3.0
+    rehearse: bool = True
+    implausible_gain: Annotated[float, Field(gt=0)] = 0.1
+
+
 class Result(Section):
     """How the result is read: only the harness-owned evaluator's record is a measurement; what a script prints is compared and flagged."""
 

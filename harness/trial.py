@@ -1,4 +1,4 @@
-"""The nouns of a study, frozen. A missing number is `None`, never 0 or NaN. Nothing here decides anything.
+"""The nouns of a study. A missing number is `None`, never 0 or NaN. Nothing here decides anything.
 
 Units: seconds, MiB for memory, nats and bytes as counted, metric values in the metric's own unit (`val_bpb`: bits per byte).
 """
@@ -8,21 +8,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-SCHEMA_VERSION = 1
-
-
-class Record(BaseModel):
-    """A frozen record: no unknown keys, finite numbers only."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class VersionedRecord(Record):
-    """A record that is stored as a file or an event of its own."""
-
-    schema_version: int = SCHEMA_VERSION
+from harness.audited import Audit
+from harness.records import Record as Record
+from harness.records import VersionedRecord as VersionedRecord
 
 
 class Status(str, Enum):
@@ -128,7 +118,11 @@ class DocumentScore(Record):
 
 
 class Measurement(Record):
-    """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its evaluation."""
+    """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its evaluation.
+
+    `claims_sha256` is the hash of the stored claims; `load_seconds` and `scorer_seconds` are what the scorer used until its model was loaded
+    and in all: CPU seconds, on a GPU wall seconds.
+    """
 
     token: str
     value: float
@@ -139,6 +133,9 @@ class Measurement(Record):
     data_sha256: str
     checkpoint_sha256: str
     seconds: float
+    claims_sha256: str | None = None
+    load_seconds: float | None = None
+    scorer_seconds: float | None = None
     documents: tuple[DocumentScore, ...] = ()
 
 
@@ -159,11 +156,12 @@ class Reading(Record):
     outcome: JobOutcome
     measurement: Measurement | None = None
     fault: EvaluationFault | None = None
+    audit: Audit | None = None
 
     @property
     def value(self) -> float | None:
-        """The metric value, or `None`."""
-        return self.measurement.value if self.measurement else None
+        """The metric value, corrected by the audit if there was one; or `None`."""
+        return self.measurement.value - (self.audit.correction if self.audit else 0.0) if self.measurement else None
 
 
 class Bar(Record):
@@ -239,7 +237,7 @@ class Environment(VersionedRecord):
 
 
 class DataFacts(Record):
-    """What `prepare.py describe` says: the file handed to jobs and every file whose change would change the metric."""
+    """What `prepare.py describe` says: the file handed to jobs, every file whose change would change the metric, whether claims can be audited."""
 
     profile: str
     metric: str
@@ -248,3 +246,4 @@ class DataFacts(Record):
     data_sha256: str
     train: str
     files: tuple[dict[str, str | int], ...] = ()
+    audit: bool = False

@@ -79,7 +79,7 @@ def test_each_attempt_has_a_token_of_its_own(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('"token": wish["token"]', '"token": "0" * 32', "another trial's token"),
-        ('"token": wish["token"]', '"tokem": wish["token"]', "Field required"),
+        ('"token": wish["token"]', '"tokem": wish["token"]', "another trial's token"),
         ('"windows": 1,\n        "data_sha256": "d" * 64', '"windows": 1,\n        "data_sha256": "e" * 64', "other data"),
         ('"value": round(value, 7),', "", "value: Field required"),
         ('"bytes": 1,\n        "tokens"', '"bytes": None,\n        "tokens"', "bytes"),

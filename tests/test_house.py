@@ -90,7 +90,7 @@ def test_nothing_is_mocked() -> None:
     assert [name(path) for path in ours if banned in path.read_text()] == []
 
 
-@pytest.mark.parametrize(("file", "limit"), [("prepare.py", 600), ("train.py", 599)])
+@pytest.mark.parametrize(("file", "limit"), [("prepare.py", 700), ("train.py", 599)])
 def test_the_two_scripts_stay_pleasant_to_read(file: str, limit: int) -> None:
     assert lines(ROOT / file) <= limit
 

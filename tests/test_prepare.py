@@ -531,7 +531,8 @@ class FakeScorer:
     def score(self, data: Any, **options: Any) -> Any:
         with self.ours:
             try:
-                return prepare.score(data, "val", prepare.Channel(self.ours), HELLO, **options)
+                prepare.greet(channel := prepare.Channel(self.ours), HELLO)
+                return prepare.score(data, "val", channel, **options)
             finally:
                 self.ours.shutdown(socket.SHUT_RDWR)
                 self.thread.join(10)

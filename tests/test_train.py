@@ -117,7 +117,8 @@ def evaluate(folder: Path, checkpoint: Path, data: Any, rows: int = 32, split: s
         )
     with scorer, ours:
         hello = {"profile": "cpu", "device": "cpu", "threads": 1}
-        return prepare.score(data, split, prepare.Channel(ours), hello, rows=rows)
+        prepare.greet(channel := prepare.Channel(ours), hello)
+        return prepare.score(data, split, channel, rows=rows)
 
 
 def reason_of(folder: Path, checkpoint: Path, data: Any) -> tuple[str, str]:

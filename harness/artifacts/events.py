@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Union
 from pydantic import Field, TypeAdapter
 
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
+from harness.audited import Audit, Rehearsal
 from harness.trial import (
     Bar,
     BudgetLeft,
@@ -165,6 +166,23 @@ class Scored(Record):
     fault: EvaluationFault | None = None
 
 
+class Audited(Record):
+    """The claims of a would-be keep, or of the baseline, were compared with what a second scorer gives."""
+
+    kind: Literal["audited"] = "audited"
+    trial: int
+    replicate: int
+    audit: Audit
+
+
+class Rehearsed(Record):
+    """The contract was tried with the candidate's untrained model, before its training."""
+
+    kind: Literal["rehearsed"] = "rehearsed"
+    trial: int
+    rehearsal: Rehearsal
+
+
 class Interrupted(Record):
     """The job was cut off by us or by the machine; never the idea's fault."""
 
@@ -212,8 +230,8 @@ class Stopped(Record):
 
 Event = Annotated[
     Union[  # noqa: UP007
-        StudyStarted, Resumed, RulesChanged, Warned, Asked, Answered, ModelAway, ModelBack, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Interrupted,
-        Decided, Settled, BarMoved, Stopped,
+        StudyStarted, Resumed, RulesChanged, Warned, Asked, Answered, ModelAway, ModelBack, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Audited, Rehearsed,
+        Interrupted, Decided, Settled, BarMoved, Stopped,
     ],
     Field(discriminator="kind"),
 ]  # fmt: skip

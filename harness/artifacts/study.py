@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.artifacts import events as ev
-from harness.artifacts import journal
+from harness.artifacts import journal, taken
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.artifacts.calls import Calls
 from harness.artifacts.journal import Position
 from harness.artifacts.trial_row import Refusal, TrialRow
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, OFFLINE, Bar, JobEnd, Noise, Reading, Status, Stop
+from harness.trial import FAILED, MEASURED, OFFLINE, Bar, Noise, Status, Stop
 
 REMEMBERED = 400
 
@@ -78,7 +78,8 @@ class Study(BaseModel):
         handler = _HANDLERS[type(entry.event)]
         handler(self, entry.event)
 
-    def _update(self, **fields: Any) -> None:
+    def update(self, **fields: Any) -> None:
+        """Change the trial in progress."""
         assert self.current is not None, "the journal's order is checked by the loop"
         self.current = self.current.model_copy(update=fields)
 
@@ -134,60 +135,11 @@ def _begun(study: Study, event: ev.Begun) -> None:
 
 
 def _committed(study: Study, event: ev.Committed) -> None:
-    study._update(commit=event.commit, tree=event.tree, ref=event.ref)
-
-
-def _launched(study: Study, event: ev.Launched) -> None:
-    study.launched = event
-
-
-def _trained(study: Study, event: ev.Trained) -> None:
-    assert study.launched is not None, "trained follows launched"
-    reading = Reading(trial=event.trial, replicate=event.replicate, seed=study.launched.seed, outcome=event.outcome)
-    study.train_seconds += event.outcome.train_seconds or 0.0
-    if event.outcome.end is not JobEnd.OK:
-        study.launched, study.interruptions_in_a_row = None, 0
-    if _rereads_incumbent(study, event.trial):
-        return
-    assert study.current is not None, "trained belongs to the trial in progress"
-    study._update(readings=(*study.current.readings, reading))
-
-
-def _scored(study: Study, event: ev.Scored) -> None:
-    ours = event.fault is not None and not event.fault.candidate_to_blame
-    study.launched, study.interruptions_in_a_row = None, study.interruptions_in_a_row if ours else 0
-    if _rereads_incumbent(study, event.trial):
-        return
-    assert study.current is not None, "scored belongs to the trial in progress"
-    last = study.current.readings[-1].model_copy(update={"measurement": event.measurement, "fault": event.fault})
-    study._update(readings=(*study.current.readings[:-1], last))
-    if event.trial == 0 and event.measurement is not None:
-        _pool(study, 0, event.measurement.value)
-
-
-def _rereads_incumbent(study: Study, trial: int) -> bool:
-    return study.incumbent is not None and study.incumbent.trial == trial
-
-
-def _pool(study: Study, trial: int, value: float) -> None:
-    """Add one reading of identical code to the noise estimate's groups; a selected first reading counts in its group's spread."""
-    group = study.rereadings.setdefault(trial, [])
-    if not group and trial != 0 and study.incumbent and study.incumbent.value is not None:
-        group.append(study.incumbent.value)
-    group.append(value)
-
-
-def _interrupted(study: Study, event: ev.Interrupted) -> None:
-    study.launched = None
-    if event.charged:
-        study.interruptions_in_a_row += 1
-    if study.current is not None and study.current.trial == event.trial:
-        kept = tuple(r for r in study.current.readings if r.replicate != event.replicate)
-        study._update(interruptions=study.current.interruptions + int(event.charged), readings=kept)
+    study.update(commit=event.commit, tree=event.tree, ref=event.ref)
 
 
 def _decided(study: Study, event: ev.Decided) -> None:
-    study._update(
+    study.update(
         verdict=event.verdict, noise=event.noise, budget_left=event.budget_left, rules_digest=event.rules_digest,
         previous=event.previous, elapsed=study.elapsed,
     )  # fmt: skip
@@ -220,7 +172,7 @@ def _bar_moved(study: Study, event: ev.BarMoved) -> None:
     if event.value is None:
         study.rereadings_failed += 1
     else:
-        _pool(study, event.trial, event.value)
+        taken.pool(study, event.trial, event.value)
 
 
 def _stopped(study: Study, event: ev.Stopped) -> None:
@@ -233,7 +185,8 @@ _HANDLERS: dict[type, Any] = {
     ModelAway: lambda study, event: study.calls.left(event),
     ModelBack: lambda study, event: study.calls.back(event.proposer),
     ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Proposed: _proposed, ev.Refused: _refused,
-    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: _launched, ev.Trained: _trained, ev.Scored: _scored, ev.Interrupted: _interrupted,
+    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: taken.scored,
+    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: taken.interrupted,
     ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ runs/<tag>/
     results.tsv  report.md  progress.png  console.log  stop-requested
     proposals/000012.json              every proposal as it arrived, before anything is done with it
     0007-<slug>/                       one folder a trial: train.py diff.patch proposal.json verdict.json
-        r0/                            one folder a reading: train.log curve.jsonl evaluate.log measurement.json checkpoint.safetensors work/
+        r0/                            one folder a reading: train.log curve.jsonl evaluate.log measurement.json claims.bin checkpoint.safetensors work/
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class ReadingDir:
     def measurement(self) -> Path:
         """The evaluator's record, with nats and bytes per document."""
         return self.path / "measurement.json"
+
+    @property
+    def claims(self) -> Path:
+        """The scorer's claimed losses, float32, in the evaluator's order: an audit compares them."""
+        return self.path / "claims.bin"
 
     @property
     def checkpoint(self) -> Path:
@@ -98,12 +103,12 @@ class TrialDir:
         return self.path / name
 
     def reading(self, replicate: int) -> ReadingDir:
-        """The folder of reading number `replicate`."""
-        return ReadingDir(self.path / f"r{replicate}")
+        """The folder of reading number `replicate`; a number below 0 is the rehearsal."""
+        return ReadingDir(self.path / (f"r{replicate}" if replicate >= 0 else "rehearsal"))
 
     def drop_checkpoints(self) -> None:
-        """Remove the models of all readings; numbers, logs and curves stay."""
-        for path in self.path.glob("r*/checkpoint.safetensors"):
+        """Remove the models and claims of all readings; numbers, logs and curves stay."""
+        for path in (*self.path.glob("r*/checkpoint.safetensors"), *self.path.glob("r*/claims.bin")):
             path.unlink()
 
 

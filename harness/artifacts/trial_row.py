@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.audited import Rehearsal
 from harness.trial import BudgetLeft, Change, Noise, Reading, Record, Status, Verdict
 
 
@@ -23,6 +24,7 @@ class TrialRow(Record):
     tree: str | None = None
     ref: str | None = None
     readings: tuple[Reading, ...] = ()
+    rehearsal: Rehearsal | None = None
     interruptions: int = 0
     verdict: Verdict | None = None
     noise: Noise | None = None

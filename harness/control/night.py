@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Interrupted, Settled, Warned
+from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import budget, wording
 from harness.control.desk import Desk
+from harness.control.proof import Proof
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
 from harness.control.steering import Steering
@@ -33,6 +34,10 @@ class Night:
     desk: Desk
     clock: Clock
     interrupts: Interrupts
+
+    def __post_init__(self) -> None:
+        """The proof rests on the same bench."""
+        self.proof = Proof(self.bench)
 
     @property
     def study(self) -> Study:
@@ -110,16 +115,21 @@ class Night:
         if row.verdict is not None or self._given_up(row):
             return row.readings or (_never_ran(row),)
         files = self._texts(self._commit())
+        if not self.proof.rehearsed(self.steering.rules, self._texts(row.parent), files):
+            return ()
+        if (tried := self._current().rehearsal) is not None and tried.reason:
+            return (_never_ran(row),)
         for replicate in self._replicates(row):
             done = next((r for r in self._current().readings if r.replicate == replicate), None)
             reading = done if done and (done.measurement or done.fault) else self.bench.take(
                 self._current(), replicate, files, self.steering.rules, self._cpu_cap()
             )  # fmt: skip
-            if reading is None or self._ours(reading):
+            if reading is None or self.bench.void(reading):
                 return ()
             if reading.value is None:
                 break
-        return self._current().readings
+        complete = self.proof.complete(self.steering.rules, self._noise(), files, self._cpu_cap())
+        return self._current().readings if complete else ()
 
     def better(self, readings: Sequence[Reading]) -> Verdict:
         """Decide, flag what was printed but not measured, and make both durable."""
@@ -137,7 +147,8 @@ class Night:
             verdict = judge.judge_baseline(rules, readings, sigma, noise.paired(self._device(), rules.trial.clock, rules.run.threads))
         else:
             assert self.study.bar is not None, "candidates come after the baseline"
-            verdict = judge.judge(rules, self.study.bar, readings[0], sigma, row.change)
+            tried = judge.judge_rehearsal(rules, row.rehearsal, self.study.bar) if row.rehearsal else None
+            verdict = tried or judge.judge_all(rules, self.study.bar, readings, sigma, row.change, self.proof.baseline)
         for reading in readings:
             if said := wording.printed_otherwise(rules.metric.name, rules.result.printed_tolerance, reading):
                 self.recorder.emit(Warned(code="printed", message=said))
@@ -190,13 +201,6 @@ class Night:
         if row.trial == 0:
             return range(self._baseline_readings())
         return (0,) if row.replicates is None else (1,)
-
-    def _ours(self, reading: Reading) -> bool:
-        """Whether the reading failed by a fault that is not the candidate's; then it counts as interrupted and is taken again."""
-        if reading.fault is None or reading.fault.candidate_to_blame:
-            return False
-        self.recorder.emit(Interrupted(trial=reading.trial, replicate=reading.replicate, reason=reading.fault.reason))
-        return True
 
     def _given_up(self, row: TrialRow) -> bool:
         """Interrupted too often. The baseline never is: without it there is no study, so only the limit of interruptions in a row ends it."""

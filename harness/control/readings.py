@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.artifacts import provenance
-from harness.artifacts.events import Interrupted, Launched, Scored, Trained
+from harness.artifacts.events import Audited, Interrupted, Launched, Rehearsed, Scored, Trained
 from harness.artifacts.provenance import FixedFiles
+from harness.artifacts.trial_dir import remove
 from harness.artifacts.trial_row import TrialRow
+from harness.audited import Audit
 from harness.control.recorder import Recorder
-from harness.evaluation import evaluator
+from harness.evaluation import auditing, evaluator
 from harness.evaluation.evaluator import Evaluator
 from harness.execution.clock import Clock
 from harness.execution.device import Device
@@ -23,6 +25,8 @@ from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.workplace import JobSpec
 from harness.rules import Rules
 from harness.trial import EvaluationFault, JobEnd, JobOutcome, Reading
+
+REHEARSAL = -1
 
 
 @dataclass(frozen=True)
@@ -42,16 +46,57 @@ class Bench:
     def take(self, row: TrialRow, replicate: int, files: Mapping[str, str], rules: Rules, cpu_cap: float | None) -> Reading | None:
         """Reading number `replicate` of a trial, with that number as its seed; `None` when it was interrupted."""
         self.fixed.check()
-        folder = self.recorder.folder.trial(row.folder).reading(replicate)
-        launched = self.recorder.study.launched
-        left = launched.marker if launched and (launched.trial, launched.replicate) == (row.trial, replicate) else secrets.token_hex(16)
-        spec = JobSpec(
-            files=files, prepare=self.recorder.folder.prepare, train_data=self.train_data, folder=folder, seed=replicate,
-            marker=left, cpu_cap=cpu_cap,
-        )  # fmt: skip
+        spec = self._spec(row, replicate, files, cpu_cap)
         found = next((r for r in row.readings if r.replicate == replicate), None)
         outcome = found.outcome if found and self._reusable(found, spec) else self._train(row, spec, replicate, rules)
         return self._measure(row, spec, replicate, rules, outcome) if outcome else None
+
+    def void(self, reading: Reading) -> bool:
+        """Whether a reading failed by a fault that is not the candidate's; then it counts as interrupted and is taken again."""
+        if reading.fault is None or reading.fault.candidate_to_blame:
+            return False
+        self.recorder.emit(Interrupted(trial=reading.trial, replicate=reading.replicate, reason=reading.fault.reason))
+        return True
+
+    def audit(self, row: TrialRow, reading: Reading, files: Mapping[str, str], rules: Rules, positions: int, tolerance: float) -> bool:
+        """Whether the claims of a measured reading are audited now; a fault of ours makes the reading void, an interruption leaves it as it is."""
+        assert reading.measurement is not None, "an audit follows a measurement"
+        self.fixed.check()
+        result = self.evaluator.audit(self._spec(row, reading.replicate, files, None), reading.measurement, rules, positions, tolerance)
+        if isinstance(result, Audit):
+            self.recorder.emit(Audited(trial=row.trial, replicate=reading.replicate, audit=result))
+            return True
+        if result.reason != evaluator.INTERRUPTED:
+            self.recorder.emit(Interrupted(trial=row.trial, replicate=reading.replicate, reason=result.reason))
+        return False
+
+    def rehearse(self, row: TrialRow, files: Mapping[str, str], rules: Rules) -> bool:
+        """Whether the contract has been tried with the untrained model; not when that was interrupted.
+
+        A job that ends badly says nothing: the training will end in the same way, and at once.
+        """
+        started, spec = self.clock.monotonic(), replace(self._spec(row, REHEARSAL, files, None), seed=0, rehearsal=True)
+        outcome = self._run(row, spec, REHEARSAL, rules)
+        if outcome is None:
+            return False
+        moved: float | EvaluationFault | None = None
+        if outcome.end is JobEnd.OK:
+            moved = self.evaluator.rehearse(spec, outcome, rules, auditing.REHEARSED_POSITIONS)
+            if isinstance(moved, EvaluationFault) and moved.reason == evaluator.INTERRUPTED:
+                return False
+        found = auditing.rehearsal(moved).model_copy(update={"seconds": round(self.clock.monotonic() - started, 3)})
+        self.recorder.emit(Rehearsed(trial=row.trial, rehearsal=found))
+        if not found.reason:
+            remove(spec.folder.path)
+        return True
+
+    def _spec(self, row: TrialRow, replicate: int, files: Mapping[str, str], cpu_cap: float | None) -> JobSpec:
+        launched = self.recorder.study.launched
+        left = launched.marker if launched and (launched.trial, launched.replicate) == (row.trial, replicate) else secrets.token_hex(16)
+        return JobSpec(
+            files=files, prepare=self.recorder.folder.prepare, train_data=self.train_data,
+            folder=self.recorder.folder.trial(row.folder).reading(replicate), seed=replicate, marker=left, cpu_cap=cpu_cap,
+        )  # fmt: skip
 
     def _reusable(self, found: Reading, spec: JobSpec) -> bool:
         """A trained reading is scored after a restart only from the very checkpoint that the job left."""
@@ -64,6 +109,12 @@ class Bench:
         return False
 
     def _train(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
+        outcome = self._run(row, spec, replicate, rules)
+        if outcome is not None:
+            self.recorder.emit(Trained(trial=row.trial, replicate=replicate, outcome=outcome))
+        return outcome
+
+    def _run(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
         spec.folder.create()
         job = Job(spec, rules, self.device, self.clock, self.on_point, self.interrupted, self.sandbox)
         tree = job.start()
@@ -79,7 +130,6 @@ class Bench:
         if outcome.end is JobEnd.INTERRUPTED:
             self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason=outcome.reason, charged=False))
             return None
-        self.recorder.emit(Trained(trial=row.trial, replicate=replicate, outcome=outcome))
         return outcome
 
     def _measure(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules, outcome: JobOutcome) -> Reading | None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from harness.audited import Rehearsal
+from harness.evaluation import auditing
 from harness.rules import Rules
 from harness.trial import Bar, Change, JobEnd, Noise, Reading, Status, Verdict
 
@@ -39,13 +41,30 @@ def unmeasured(rules: Rules, reading: Reading) -> Verdict | None:
     return None
 
 
+def disbelieved(rules: Rules, reading: Reading, baseline: Reading | None) -> Verdict | None:
+    """`unmeasured`, and what the scorer's time or an audit says against a value. `baseline` is its audited reading."""
+    bad = unmeasured(rules, reading)
+    if bad is not None:
+        return bad
+    objection = auditing.objection(rules, reading, baseline)
+    return None if objection is None else _without_value(rules, Status.INVALID, *objection)
+
+
+def judge_rehearsal(rules: Rules, rehearsal: Rehearsal, bar: Bar | None) -> Verdict | None:
+    """The verdict on a candidate whose untrained model broke the contract; `None` when nothing speaks against it."""
+    if not rehearsal.reason:
+        return None
+    status = Status.CRASH if rehearsal.reason in ("load_failed", "scorer_died") else Status.INVALID
+    return _without_value(rules, status, rehearsal.reason, rehearsal.detail).model_copy(update={"next_bar": bar})
+
+
 def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | None, paired: bool = False) -> Verdict:
     """Trial 0: kept as the mean of its readings when all of them are believable, else what the first bad one was.
 
     The first bar is that mean; where readings are `paired` it is the reading with the candidates' seed, or that seed's luck would pass for a gain.
     """
     for reading in readings:
-        bad = unmeasured(rules, reading)
+        bad = disbelieved(rules, reading, None)
         if bad is not None:
             return bad
     mean = math.fsum(r.value or 0.0 for r in readings) / len(readings)
@@ -62,9 +81,30 @@ def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | Non
     )
 
 
-def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change) -> Verdict:
+def judge_all(rules: Rules, bar: Bar, readings: Sequence[Reading], noise: Noise, change: Change, baseline: Reading | None) -> Verdict:
+    """The verdict on a candidate with all its readings: a second one was taken because the first looked too good, and must bear it out."""
+    verdict = judge(rules, bar, readings[0], noise, change, baseline)
+    if verdict.status is not Status.KEEP or len(readings) == 1:
+        return verdict
+    second = judge(rules, bar, readings[1], noise, change, baseline)
+    if second.value is None or verdict.gain is None or second.gain is None:
+        return second
+    if auditing.confirmed(verdict.gain, second.gain):
+        return verdict
+    said = f"with another seed the gain was {second.gain:.4g}, not {verdict.gain:.4g}"
+    return verdict.model_copy(
+        update={
+            "status": Status.DISCARD,
+            "reason": "not_confirmed",
+            "detail": said,
+            "next_bar": bar.model_copy(update={"since": bar.since + 1}),
+        }
+    )
+
+
+def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change, baseline: Reading | None = None) -> Verdict:
     """Keep, discard, or the reason why there is nothing to compare."""
-    bad = unmeasured(rules, reading)
+    bad = disbelieved(rules, reading, baseline)
     if bad is not None:
         return bad.model_copy(update={"sigma": noise.sigma, "next_bar": bar})
     assert reading.value is not None, "unmeasured() has seen to it"

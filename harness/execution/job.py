@@ -86,6 +86,7 @@ class Job:
         prepare_folder(folder.work, spec.files, spec.prepare)
         self._channel, theirs = channel.pair()
         own = {"RATCHET_SOCKET": str(theirs.fileno()), "RATCHET_JOB": spec.marker, "OMP_NUM_THREADS": str(self._rules.run.threads)}
+        own |= {"TORCH_COMPILE_DISABLE": "1"} if spec.rehearsal else {}
         try:
             self._tree = launch(command, folder.work, own, folder.train_log, self._rules, [theirs.fileno()], self._sandbox)
         except BaseException:
@@ -157,7 +158,8 @@ class Job:
         try:
             self._seen.cpu_at_go = self._tree.sample()
             self._seen.ready_at = self._clock.monotonic()
-            self._channel.send({"go": {"clock": self._rules.trial.clock, "amount": self._rules.trial.amount}}, [data, checkpoint])
+            clock, amount = ("tokens", 1) if self._spec.rehearsal else (self._rules.trial.clock, self._rules.trial.amount)
+            self._channel.send({"go": {"clock": clock, "amount": amount}}, [data, checkpoint])
         finally:
             os.close(data)
             os.close(checkpoint)

@@ -17,7 +17,10 @@ from harness.rules import Rules
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What to run: files by name, the pristine prepare.py, the training data, and the seed. `cpu_cap` in CPU seconds, `None` for no cap."""
+    """What to run: files by name, the pristine prepare.py, the training data, and the seed. `cpu_cap` in CPU seconds, `None` for no cap.
+
+    `rehearsal`: one step without a compiler, to have an untrained model.
+    """
 
     files: Mapping[str, str]
     prepare: Path
@@ -26,6 +29,7 @@ class JobSpec:
     seed: int
     marker: str
     cpu_cap: float | None = None
+    rehearsal: bool = False
 
 
 def needed_files(rules: Rules) -> tuple[str, ...]:

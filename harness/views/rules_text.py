@@ -19,7 +19,7 @@ DEVICES = {"auto": "the GPU if there is one, else the CPU", "cpu": "the CPU", "c
 def sentences(rules: Rules, allowed: Limits, asked: Collection[str]) -> dict[str, str]:
     """Table by table; `asked` are the proposers of the night."""
     said = {
-        "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules), "run": _run(rules), "sandbox": _sandbox(rules), "result": _result(rules), "crash": _crash(rules),
+        "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules), "run": _run(rules), "sandbox": _sandbox(rules), "audit": _audit(rules), "result": _result(rules), "crash": _crash(rules),
         "keep": _keep(rules), "log": _log(rules), "escalation": _escalation(rules), "stop": stop(rules, allowed), "proposer": _proposer(rules, asked),
     }  # fmt: skip
     return {**said, "model": _model(rules)} if "anthropic" in asked else said
@@ -54,6 +54,18 @@ def _sandbox(rules: Rules) -> str:
     words = {"auto": "the strongest sandbox that this machine holds", "none": "no sandbox at all: candidate code can do what you can"}
     level = words.get(rules.sandbox.level, f"at least the sandbox level {rules.sandbox.level!r}, or no study")
     return f"{level}; {rules.sandbox.scratch_mb:,} MiB to write, {rules.sandbox.pids:,} processes"
+
+
+def _audit(rules: Rules) -> str:
+    law = rules.audit
+    held = (
+        f"what would be kept is audited at {law.positions:,} secret positions by a second scorer"
+        if law.positions
+        else "nothing is audited: a model may claim what it likes"
+    )
+    tried = "; new model code is tried untrained before a long training" if law.rehearse else ""
+    again = f"a gain above {law.implausible_gain:.0%} of the bar is measured again with another seed before it is believed"
+    return f"{held}; a scorer may take {law.scorer_factor:g} times the baseline's time{tried}; {again}"
 
 
 def _result(rules: Rules) -> str:
