@@ -64,12 +64,12 @@ class SandboxRules(Section):
 
 class AuditRules(Section):
     """How a claim is checked before it is kept: positions that are compared (0: none), what a scorer may use as a multiple of the baseline's,
-    whether new model code is tried untrained first, and the share of the bar above which a gain is measured again before it is believed.
+    from how many seconds of training on new model code is tried untrained first, and the share of the bar above which a gain is measured again.
     """
 
     positions: Annotated[int, Field(ge=0, le=65_536)] = 1024
     scorer_factor: Annotated[float, Field(ge=1)] = 3.0
-    rehearse: bool = True
+    rehearse_from_seconds: Annotated[float, Field(ge=0)] = 60.0
     implausible_gain: Annotated[float, Field(gt=0)] = 0.1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,3 +43,21 @@ def box(tmp_path: Path) -> Sandbox:
     if found.level == "none":
         pytest.skip("no sandbox on this machine")
     return found.sandbox
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data root with the prepared `cpu` profile; only to be read."""
+    import prepare
+
+    root = tmp_path_factory.mktemp("data")
+    prepare.prepare("cpu", str(root))
+    return root
+
+
+@pytest.fixture(scope="session")
+def data(pristine: Path) -> Any:
+    """The same, opened."""
+    import prepare
+
+    return prepare.Data.open("cpu", str(pristine))

@@ -40,22 +40,10 @@ def table_of(vocabulary: list[bytes]) -> Any:
     return np.frombuffer(bpe.byte_table(vocabulary), dtype="<u2")
 
 
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("data")
-    prepare.prepare("cpu", str(root))
-    return root
-
-
 @pytest.fixture
 def root(pristine: Path, tmp_path: Path) -> Path:
     """A data root that a test may damage."""
     return Path(shutil.copytree(pristine, tmp_path / "data"))
-
-
-@pytest.fixture(scope="module")
-def data(pristine: Path) -> Any:
-    return prepare.Data.open("cpu", str(pristine))
 
 
 @pytest.fixture(scope="module")

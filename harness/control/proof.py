@@ -5,6 +5,7 @@ Each step is journalled by the bench, so a restart finds what is done. `False` m
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -78,9 +79,10 @@ class Proof:
 
 
 def _model_changed(parents: Mapping[str, str], files: Mapping[str, str]) -> bool:
-    """Whether an edit changes more than the values of constants."""
+    """Whether an edit changes more than the values of constants: those without a name or a call in them."""
     for name, text in files.items():
-        changed = near.changed_symbols(parents.get(name, ""), text)
-        if changed - {constant for constant, _ in duplicates.assignments(duplicates.parse(text, name))}:
+        assigned = duplicates.assignments(duplicates.parse(text, name))
+        plain = {constant for constant, value in assigned if not any(isinstance(node, ast.Name | ast.Lambda) for node in ast.walk(value))}
+        if near.changed_symbols(parents.get(name, ""), text) - plain:
             return True
     return False

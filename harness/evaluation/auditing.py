@@ -20,7 +20,6 @@ SLACK_SECONDS = 3.0
 MOVED_NATS = 1e-3
 BAD_CONTRACT = frozenset({"load_failed", "short_answer", "scorer_died"})
 REHEARSED_POSITIONS = 32
-REHEARSAL_PAYS = 60.0
 
 
 def positions(rules: Rules, kept: int) -> int:
@@ -71,7 +70,7 @@ def _too_long(rules: Rules, load: float | None, whole: float | None, baseline: R
 def rehearsal_due(rules: Rules, baseline: Reading | None, model_changed: bool) -> bool:
     """Whether an untrained model is tried first: code changed, not a constant alone, and a training is long enough to be worth it."""
     spent = baseline.outcome.train_seconds if baseline else None
-    return rules.audit.rehearse and model_changed and spent is not None and spent >= REHEARSAL_PAYS
+    return model_changed and spent is not None and spent >= rules.audit.rehearse_from_seconds
 
 
 def rehearsal(result: float | EvaluationFault | None) -> Rehearsal:

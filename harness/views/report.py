@@ -165,7 +165,24 @@ def _provenance(study: Study) -> str:
         f"- metric: {md(started.metric)}, {md(started.direction)} is better; baseline `{started.baseline_commit[:COMMIT_DIGITS]}`",
         f"- device: {md(env.device)}; {md(env.platform)}; Python {md(env.python)}; {md(packages, 300)}; git {md(env.git)}",
         f"- sandbox: {md(status.sandbox_text(started), 300)}",
+        f"- audits: {_audits(study)}",
         f"- data: profile {md(data.profile)}, `{data.data_sha256[:12]}`; prepare.py `{started.prepare_sha256[:12]}`",
         f"- rules: `{started.rules_digest[:12]}`{edited}; harness `{env.harness_sha256[:12]}`",
     ]
     return "## What the numbers rest on\n\n" + "\n".join(lines)
+
+
+def _audits(study: Study) -> str:
+    """How many claims were checked, and how they came out."""
+    made = [reading.audit for row in study.rows for reading in row.readings if reading.audit is not None]
+    if not made:
+        can = study.started is not None and study.started.data.audit
+        return (
+            "none; `[audit] positions` is 0, or nothing was measured"
+            if can
+            else "none; this `prepare.py` offers none, so a claimed value is what the candidate's code said"
+        )
+    rejected = sum(row.verdict is not None and row.verdict.reason == "audit" for row in study.rows)
+    believed = [audit.worst for audit in made if not audit.off and not audit.fault]
+    worst = f"; where they agreed, no position differed by more than {max(believed):.2g} nats" if believed else ""
+    return f"{plural(len(made), 'claim')} compared with a second scorer at secret positions, {rejected:,} rejected{worst}"

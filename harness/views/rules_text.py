@@ -63,7 +63,7 @@ def _audit(rules: Rules) -> str:
         if law.positions
         else "nothing is audited: a model may claim what it likes"
     )
-    tried = "; new model code is tried untrained before a long training" if law.rehearse else ""
+    tried = f"; where a training takes {duration(law.rehearse_from_seconds)} or more, new model code is tried untrained first"
     again = f"a gain above {law.implausible_gain:.0%} of the bar is measured again with another seed before it is believed"
     return f"{held}; a scorer may take {law.scorer_factor:g} times the baseline's time{tried}; {again}"
 

@@ -24,7 +24,7 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
         told = Proposal.model_validate_json(files.proposal.read_bytes())
         lines += [f"  {name:9} {flatten(text, 400)}" for name, text in (("because", told.hypothesis), ("refuted", told.refuted_if)) if text]
         lines.append(f"  proposer  {_proposer(row, told, folder)}")
-    lines += [_reading(reading) for reading in row.readings]
+    lines += [*_rehearsal(row), *(_reading(reading) for reading in row.readings)]
     lines += _verdict(row)
     if row.commit:
         lines += [f"  replay    git show {row.commit}:./train.py", f"  evidence  {files.path}"]
@@ -50,7 +50,26 @@ def _reading(reading: Reading) -> str:
         f"value {number(reading.value, 6, 'none')}", f"seed {reading.seed}", f"training {number(out.train_seconds, 1, '?')} s",
         f"{number(out.cpu_seconds, 1, '?')} CPU-s", f"peak {number(out.peak_memory_mb, 0, '?')} MiB", f"steps {out.steps or '?'}", f"tokens {out.tokens or '?'}",
     ]  # fmt: skip
-    return f"  reading {reading.replicate + 1} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}"
+    return f"  reading {reading.replicate + 1} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}{_audit(reading)}"
+
+
+def _audit(reading: Reading) -> str:
+    found = reading.audit
+    if found is None:
+        return ""
+    if found.fault:
+        return f"\n  audit     not made: {flatten(found.fault, 40)}, {flatten(found.detail, 200)}"
+    return (
+        f"\n  audit     {found.positions:,} positions: off by {found.mean:.2g} ± {found.standard_error:.1g} nats on average, {found.worst:.2g} at most; "
+        f"{found.off:,} by more than {found.tolerance:.2g}; value corrected by {signed(-found.correction, 6)}"
+    )
+
+
+def _rehearsal(row: TrialRow) -> list[str]:
+    if row.rehearsal is None:
+        return []
+    told = row.rehearsal.detail or f"untrained, nothing against it ({number(row.rehearsal.seconds, 1)} s)"
+    return [f"  rehearsed {flatten(told, 300)}"]
 
 
 def _verdict(row: TrialRow) -> list[str]:
