@@ -16,24 +16,8 @@ from typing import Any
 import tomli
 from pydantic import ValidationError, model_validator
 
+from harness import sections
 from harness.errors import RulesInvalid
-from harness.sections import (
-    AuditRules,
-    Crash,
-    Escalation,
-    Keep,
-    Log,
-    Metric,
-    Model,
-    Proposer,
-    Result,
-    Run,
-    SandboxRules,
-    Scope,
-    Section,
-    StopAt,
-    Trial,
-)
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -43,23 +27,23 @@ PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "m
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
 
 
-class Rules(Section):
+class Rules(sections.Section):
     """All ten, and how an agent is run, with the digest of the program.md they came from."""
 
-    scope: Scope = Scope()
-    metric: Metric = Metric()
-    trial: Trial = Trial()
-    run: Run = Run()
-    sandbox: SandboxRules = SandboxRules()
-    audit: AuditRules = AuditRules()
-    result: Result = Result()
-    crash: Crash = Crash()
-    keep: Keep = Keep()
-    log: Log = Log()
-    escalation: Escalation = Escalation()
-    proposer: Proposer = Proposer()
-    model: Model = Model()
-    stop: StopAt = StopAt()
+    scope: sections.Scope = sections.Scope()
+    metric: sections.Metric = sections.Metric()
+    trial: sections.Trial = sections.Trial()
+    run: sections.Run = sections.Run()
+    sandbox: sections.SandboxRules = sections.SandboxRules()
+    audit: sections.AuditRules = sections.AuditRules()
+    result: sections.Result = sections.Result()
+    crash: sections.Crash = sections.Crash()
+    keep: sections.Keep = sections.Keep()
+    log: sections.Log = sections.Log()
+    escalation: sections.Escalation = sections.Escalation()
+    proposer: sections.Proposer = sections.Proposer()
+    model: sections.Model = sections.Model()
+    stop: sections.StopAt = sections.StopAt()
     digest: str = ""
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from harness.evaluation import judge
+from harness.evaluation import judge, rereading
 from harness.rules import Rules
 from harness.sections import Keep, StopAt
 from harness.trial import Change, JobEnd, JobOutcome, Measurement, Noise, Reading, Status
@@ -44,10 +44,10 @@ def judged_night(rule: str, judged: int, seed: int) -> tuple[int, float]:
         bar = verdict.next_bar
         if verdict.status is Status.KEEP:
             keeps, group, best = keeps + 1, [], new.value or 0.0
-        elif bar and judge.remeasure_due(rules(rule), bar, len(group)):
+        elif bar and rereading.remeasure_due(rules(rule), bar, len(group)):
             group = group or [best]
             group.append(LEVEL + gauss(0.0, 1.0))
-            bar = judge.after_remeasuring(group if keeps == 0 else group[1:])
+            bar = rereading.after_remeasuring(group if keeps == 0 else group[1:])
     return keeps, baseline - best
 
 

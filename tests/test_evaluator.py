@@ -27,10 +27,12 @@ ONE_READING = "[keep]\nbaseline_readings = 1"
 
 
 def trusted(old: str, new: str) -> str:
-    """The stub's prepare.py with one expression replaced."""
+    """The stub's prepare.py with one expression of its evaluation replaced."""
     text = (STUB / "prepare.py").read_text()
-    assert text.count(old) == 1, old
-    return text.replace(old, new)
+    head, tail = text.split("def evaluate() -> None:\n")
+    body, rest = tail.split("\n\n\n", 1)
+    assert body.count(old) == 1, old
+    return f"{head}def evaluate() -> None:\n{body.replace(old, new)}\n\n\n{rest}"
 
 
 def finished(job: JobSpec, checkpoint: str = '{"value": 1.25}') -> JobOutcome:

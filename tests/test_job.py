@@ -8,13 +8,14 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.artifacts import trial_dir
 from harness.errors import InfrastructureFault
-from harness.execution import claims, job, process
+from harness.execution import claims, job, process, sealing
 from harness.trial import JobEnd, JobOutcome
 from tests.jobs import OPEN, SAVE, SETUP, Bench, Skewed, rules, spec, stub
 
@@ -64,9 +65,9 @@ def test_the_job_gets_open_descriptors_and_nothing_else_to_work_with(tmp_path: P
         (SETUP + OPEN + SAVE + "os.remove('../checkpoint.safetensors')", JobEnd.CRASH, "no_result", "without a checkpoint"),
         (
             SETUP + OPEN + SAVE + "os.remove('../checkpoint.safetensors')\nos.symlink('/etc/passwd', '../checkpoint.safetensors')",
-            JobEnd.CRASH,
-            "no_result",
-            "",
+            JobEnd.INVALID,
+            "checkpoint",
+            "cannot be opened as a file",
         ),
         (stub(MODE="late_failure"), JobEnd.CRASH, "late_failure", "exit code 1: RuntimeError: plotting failed"),
         (stub(MODE="no_steps"), JobEnd.INVALID, "no_steps", "trained 0 steps on 100 tokens"),
@@ -345,3 +346,38 @@ def test_a_checkpoint_written_on_after_done_is_no_result_of_the_budget(tmp_path:
     text = SETUP + OPEN + "spare = os.dup(prepare._checkpoint)\n" + SAVE + "time.sleep(0.3)\nos.write(spare, b' better')\n"
     outcome = Bench().run(spec(tmp_path, text), rules())
     assert (outcome.end, outcome.reason, outcome.checkpoint_sha256) == (JobEnd.INVALID, "checkpoint_changed", None)
+
+
+# ------------------------------------------------------------------------------------------------- the checkpoint is ours
+@pytest.mark.parametrize(("make", "said"), [
+    (lambda path, other: path.symlink_to(other), "cannot be opened as a file"),
+    (lambda path, other: path.hardlink_to(other), "no regular file with one name"),
+    (lambda path, other: os.mkfifo(path), "no regular file with one name"),
+    (lambda path, other: path.mkdir(), "no regular file with one name"),
+    (lambda path, other: path.write_bytes(b"x" * 1025), "more than 1,024 bytes"),
+])  # fmt: skip
+def test_what_is_no_plain_file_is_no_checkpoint(tmp_path: Path, make: Callable[[Path, Path], None], said: str) -> None:
+    other, path = tmp_path / "val.bin", tmp_path / "checkpoint.safetensors"
+    other.write_bytes(b"secret")
+    make(path, other)
+    for act in (sealing.digest, sealing.seal):
+        with pytest.raises(sealing.NotSealed, match=said):
+            act(path, 1024)
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.endswith(".copy")) == [], "nothing is left over"
+    assert other.read_bytes() == b"secret"
+
+
+def test_who_held_the_checkpoint_open_holds_another_file_once_it_is_sealed(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(b"measured")
+    with path.open("r+b") as held:
+        found = sealing.seal(path, 1024)
+        held.write(b"swapped!")
+    assert path.read_bytes() == b"measured" and found == sealing.digest(path, 1024)
+
+
+def test_a_job_that_leaves_a_pipe_for_a_checkpoint_is_invalid_and_holds_nobody(tmp_path: Path) -> None:
+    path = spec(tmp_path, "").folder.checkpoint
+    swap = f"\nimport os\np = {str(path)!r}\nos.unlink(p); os.mkfifo(p)\n"
+    outcome = Bench().run(spec(tmp_path, SETUP + OPEN + SAVE + swap), rules())
+    assert (outcome.end, outcome.reason) == (JobEnd.INVALID, "checkpoint")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.evaluation import judge
+from harness.evaluation import judge, rereading
 from harness.rules import Rules
 from harness.sections import Keep, Metric, StopAt
 from harness.trial import FAILED, Bar, Change, EvaluationFault, JobEnd, JobOutcome, Measurement, Noise, Reading, Status, Verdict
@@ -195,13 +195,13 @@ def test_the_baseline_is_the_mean_of_readings_that_are_all_believable() -> None:
 
 
 def test_the_incumbent_is_measured_again_after_a_drought_but_not_for_ever() -> None:
-    due = judge.remeasure_due
+    due = rereading.remeasure_due
     assert [due(rules(), Bar(ref=1, since=s), 0) for s in (0, 19, 20, 21)] == [False, False, True, True]
     assert [due(rules(), Bar(ref=1, since=20), n) for n in (0, 3, 4, 5)] == [True, True, False, False]
     assert not due(rules("strict"), Bar(ref=1, since=99), 0)
     assert not due(rules(remeasure_incumbent_after=None), Bar(ref=1, since=99), 0)
     assert due(rules(remeasure_incumbent_after=2), Bar(ref=1, since=2), 0)
-    assert judge.after_remeasuring([1.0, 2.0]) == Bar(ref=1.5, readings=2, since=0)
+    assert rereading.after_remeasuring([1.0, 2.0]) == Bar(ref=1.5, readings=2, since=0)
 
 
 VALUES = st.floats(0.4, 19.0)
@@ -290,9 +290,9 @@ def judged_night(rule: str, values: Iterable[float]) -> list[int]:
         bar = verdict.next_bar
         if verdict.status is Status.KEEP:
             kept, group = [*kept, trial], [value]
-        elif bar and judge.remeasure_due(law, bar, len(group) if len(group) > 1 or not kept else 0):
+        elif bar and rereading.remeasure_due(law, bar, len(group) if len(group) > 1 or not kept else 0):
             group.append(next(read))
-            bar = judge.after_remeasuring(group[1:] if kept else group)
+            bar = rereading.after_remeasuring(group[1:] if kept else group)
     return kept
 
 
@@ -354,4 +354,4 @@ def test_where_readings_are_paired_an_equal_reading_means_that_the_change_does_n
 
 
 def test_where_readings_are_paired_the_incumbent_is_not_measured_again() -> None:
-    assert not judge.remeasure_due(rules(), Bar(ref=1.5, since=99, paired=True), 0)
+    assert not rereading.remeasure_due(rules(), Bar(ref=1.5, since=99, paired=True), 0)

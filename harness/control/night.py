@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.artifacts.events import BarMoved, Begun, Committed, Decided, Settled, Warned
+from harness.artifacts.events import Begun, Committed, Decided, Settled, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.control import budget, wording
+from harness.control import budget, remeasuring, scatter, wording
 from harness.control.desk import Desk
 from harness.control.proof import Proof
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
 from harness.control.steering import Steering
-from harness.evaluation import judge, noise
+from harness.evaluation import judge
 from harness.execution.clock import Clock
 from harness.execution.signals import Interrupts
 from harness.execution.workplace import needed_files
 from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
-from harness.trial import JobEnd, JobOutcome, Noise, Reading, Status, Stop, Verdict
+from harness.trial import JobEnd, JobOutcome, Reading, Status, Stop, Verdict
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Night:
                 return ()
             if reading.value is None:
                 break
-        complete = self.proof.complete(self.steering.rules, self._noise(), files, self._cpu_cap())
+        complete = self.proof.complete(self.steering.rules, scatter.sigma(self.study, self.steering.rules), files, self._cpu_cap())
         return self._current().readings if complete else ()
 
     def better(self, readings: Sequence[Reading]) -> Verdict:
@@ -139,12 +139,12 @@ class Night:
         return verdict
 
     def _decide(self, row: TrialRow, readings: Sequence[Reading]) -> Verdict:
-        rules, sigma = self.steering.rules, self._noise()
+        rules, sigma = self.steering.rules, scatter.sigma(self.study, self.steering.rules)
         if self._given_up(row):
             why = f"interrupted {row.interruptions} times"
             verdict = Verdict(status=Status.INTERRUPTED, reason="infrastructure", detail=why, rule=rules.keep.rule, next_bar=self.study.bar)
         elif row.trial == 0:
-            verdict = judge.judge_baseline(rules, readings, sigma, noise.paired(self._device(), rules.trial.clock, rules.run.threads))
+            verdict = judge.judge_baseline(rules, readings, sigma, scatter.paired(self.study, rules))
         else:
             assert self.study.bar is not None, "candidates come after the baseline"
             tried = judge.judge_rehearsal(rules, row.rehearsal, self.study.bar) if row.rehearsal else None
@@ -175,31 +175,10 @@ class Night:
             self.recorder.folder.trial(row.folder).drop_checkpoints()
         self.recorder.emit(Settled(trial=row.trial))
 
-    def _remeasured(self) -> bool:
-        """After a long drought the incumbent is measured again: whether that was due, done now or interrupted."""
-        incumbent, bar = self.study.incumbent, self.study.bar
-        if incumbent is None or bar is None or self.study.pending is not None:
-            return False
-        group = self.study.rereadings.get(incumbent.trial, [])
-        taken = len(group) + self.study.rereadings_failed
-        rules, replicating = self.steering.rules, self.desk.rota.replicating(self.steering.rules)
-        if not (judge.remeasure_due(rules, bar, taken) or (replicating and judge.rereading_tells(rules, bar, taken))):
-            return False
-        files = self._texts(incumbent.commit or "")
-        number = max(1, len(group)) + self.study.rereadings_failed
-        reading = self.bench.take(incumbent.model_copy(update={"readings": ()}), number, files, self.steering.rules, self._cpu_cap())
-        if reading is None:
-            return True
-        value = reading.value if judge.unmeasured(self.steering.rules, reading) is None else None
-        unselected = [*group[0 if incumbent.trial == 0 else 1 :], *([] if value is None else [value])]
-        new = judge.after_remeasuring(unselected) if value is not None else bar.model_copy(update={"since": 0})
-        self.recorder.emit(BarMoved(trial=incumbent.trial, bar=new, value=value))
-        return True
-
     def _replicates(self, row: TrialRow) -> Sequence[int]:
         """The numbers of its readings: the baseline has several, a declared replication has the one after its original's."""
         if row.trial == 0:
-            return range(self._baseline_readings())
+            return range(scatter.baseline_readings(self.study, self.steering.rules))
         return (0,) if row.replicates is None else (1,)
 
     def _given_up(self, row: TrialRow) -> bool:
@@ -224,19 +203,12 @@ class Night:
         assert started is not None, "a night begins with study_started"
         return incumbent.commit if incumbent and incumbent.commit else started.baseline_commit
 
-    def _device(self) -> str:
-        assert self.study.started is not None, "a night begins with study_started"
-        return self.study.started.environment.device
-
-    def _prior(self) -> noise.Prior:
-        rules, baseline = self.steering.rules, self.study.baseline
-        return noise.prior(self._device(), rules.trial.clock, baseline.value if baseline else None, rules.keep.prior_sigma)
-
-    def _baseline_readings(self) -> int:
-        return self.steering.rules.keep.baseline_readings or self._prior().baseline_readings
-
-    def _noise(self) -> Noise:
-        return noise.estimate(self._prior(), self.study.rereadings.values())
+    def _remeasured(self) -> bool:
+        incumbent = self.study.incumbent
+        again = self.desk.rota.replicating(self.steering.rules)
+        return incumbent is not None and remeasuring.done(
+            self.bench, self.steering.rules, again, lambda: self._texts(incumbent.commit or ""), self._cpu_cap()
+        )
 
     def _cpu_cap(self) -> float | None:
         return budget.cpu_cap(self.steering.rules, self.study.baseline)

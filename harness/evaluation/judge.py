@@ -19,7 +19,6 @@ RAMP = 0.05
 RAMP_CAP = 1.0
 DELETION_CREDIT = 0.5
 INVALID_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer"})
-MOST_REREADINGS = 4
 ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
 
 
@@ -140,24 +139,6 @@ def _without_effect(rules: Rules, bar: Bar, value: float, noise: Noise, change: 
         value=value, bar=bar.ref, gain=0.0, standard_error=0.0, p_better=0.5, sigma=noise.sigma,
         next_bar=bar.model_copy(update={"since": 0 if shorter else bar.since + 1}),
     )  # fmt: skip
-
-
-def remeasure_due(rules: Rules, bar: Bar, rereadings: int) -> bool:
-    """Whether the incumbent should be measured again: long without a keep, and not often already. Never where readings are paired: with the same
-    seed it would read the same, with another one it would be no pair of the candidates.
-    """
-    after = rules.keep.remeasure_incumbent_after
-    return after is not None and bar.since >= after and rereading_tells(rules, bar, rereadings)
-
-
-def rereading_tells(rules: Rules, bar: Bar, rereadings: int) -> bool:
-    """Whether another reading of the incumbent says anything that counts."""
-    return rules.keep.rule == "debiased" and not bar.paired and rereadings < MOST_REREADINGS
-
-
-def after_remeasuring(values: Sequence[float]) -> Bar:
-    """The bar from the incumbent's unselected readings."""
-    return Bar(ref=math.fsum(values) / len(values), readings=len(values))
 
 
 def _after_keep(old: Bar, sign: float, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.artifacts import printed, provenance
+from harness.artifacts import printed
 from harness.execution import channel, claims
 from harness.execution.channel import ProtocolFault
 from harness.execution.clock import Clock, SuspendWatch
 from harness.execution.device import Device
 from harness.execution.process import ProcessTree
 from harness.execution.sandbox.box import OPEN, Sandbox
+from harness.execution.sealing import Checkpoint
 from harness.execution.usage import descendants
 from harness.execution.workplace import JobSpec, launch, prepare_folder, resolve_command
 from harness.rules import Rules
@@ -42,7 +43,6 @@ class _Progress:
     started: float
     ready_at: float | None = None
     done_at: float | None = None
-    sha256_at_done: str | None = None
     cpu_at_go: float = 0.0
     cpu_at_done: float | None = None
     device_peak_mb: float | None = None
@@ -78,6 +78,7 @@ class Job:
         self._on_gpu = device.name.startswith("cuda")
         self._seen = _Progress(started=clock.monotonic())
         self._suspend = SuspendWatch(clock)
+        self._checkpoint = Checkpoint(spec.folder.checkpoint, rules.sandbox.scratch_mb << 20)
 
     def start(self) -> ProcessTree:
         """Launch; the caller writes the process down before it goes on with `watch`."""
@@ -140,7 +141,7 @@ class Job:
         elif key == "done" and seen.ready_at is not None and seen.done_at is None and isinstance(value, dict):
             seen.done_at = self._clock.monotonic()
             seen.cpu_at_done = self._tree.sample()
-            seen.sha256_at_done = self._checkpoint_sha256()
+            self._checkpoint.note()
             seen.claims = value
         else:
             raise ProtocolFault(f"unexpected message {key[:40]!r}")
@@ -163,10 +164,6 @@ class Job:
         finally:
             os.close(data)
             os.close(checkpoint)
-
-    def _checkpoint_sha256(self) -> str | None:
-        path = self._spec.folder.checkpoint
-        return provenance.sha256(path) if path.is_file() and not path.is_symlink() else None
 
     def _over_limit(self) -> _End | None:
         now, seen, trial = self._clock.monotonic(), self._seen, self._rules.trial
@@ -219,7 +216,7 @@ class Job:
             return _End(JobEnd.OOM, "killed", "killed by the system, as it does when memory runs out")
         if code != 0:
             return _End(JobEnd.CRASH, "late_failure" if seen.done_at else "exit_code", f"exit code {code}: {printed.error_line(log)}")
-        if seen.done_at is None or self._checkpoint_sha256() is None:
+        if seen.done_at is None or not self._checkpoint.there:
             return _End(JobEnd.CRASH, "no_result", "ended with exit code 0 but without a checkpoint")
         steps, tokens = seen.claims.get("steps"), seen.claims.get("tokens")
         if not claims.positive(steps) or not claims.positive(tokens):
@@ -228,8 +225,8 @@ class Job:
 
     def _outcome(self, ended: _End, code: int) -> JobOutcome:
         seen, log = self._seen, self._spec.folder.train_log.read_bytes()
-        if ended.end is JobEnd.OK and self._checkpoint_sha256() != seen.sha256_at_done:
-            ended = _End(JobEnd.INVALID, "checkpoint_changed", "the job wrote its checkpoint again after it had said `done`")
+        if ended.end is JobEnd.OK and (wrong := self._checkpoint.seal()):
+            ended = _End(JobEnd.INVALID, *wrong)
         finished = seen.done_at or (self._clock.monotonic() if seen.ready_at is not None else None)
         cpu = seen.cpu_at_done if seen.cpu_at_done is not None else self._tree.sample()
         return JobOutcome(
@@ -239,7 +236,7 @@ class Job:
             cpu_seconds=_round(cpu - seen.cpu_at_go) if seen.ready_at is not None else None,
             peak_memory_mb=_round(self._peak_mb()),
             steps=claims.count(seen.claims.get("steps")), tokens=claims.count(seen.claims.get("tokens")),
-            checkpoint_sha256=seen.sha256_at_done if ended.end is JobEnd.OK else None,
+            checkpoint_sha256=self._checkpoint.sha256 if ended.end is JobEnd.OK else None,
             claims={claims.text(k, 40): claims.claim(v) for k, v in list(seen.claims.items())[:20]},
             printed_metric=printed.read_printed(log, self._rules.metric.name),
         )  # fmt: skip

@@ -1,0 +1,95 @@
+"""A candidate's checkpoint made ours: a regular file with one name and of bounded size, never a link or a pipe, copied so that nobody holds it open."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+from harness.artifacts import durable
+
+BLOCK = 1 << 20
+
+
+class NotSealed(Exception):
+    """The file is none that can be a checkpoint; the message is one sentence."""
+
+
+def digest(path: Path, most_bytes: int) -> str:
+    """SHA-256 of the file itself. Raises `NotSealed`."""
+    return _read(path, most_bytes, None)
+
+
+def seal(path: Path, most_bytes: int) -> str:
+    """Replace the file by a copy of its bytes, which no descriptor from before leads to; its SHA-256. Raises `NotSealed`."""
+    copy = path.with_name(f"{path.name}.copy")
+    copy.unlink(missing_ok=True)
+    with durable.guarded(copy):
+        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            found = _read(path, most_bytes, target)
+        except NotSealed:
+            copy.unlink()
+            raise
+        finally:
+            os.close(target)
+        copy.replace(path)
+    return found
+
+
+class Checkpoint:
+    """What a job leaves: its hash when the job said `done`, and whether it is still that when the job is gone."""
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self._path, self._most_bytes = path, most_bytes
+        self.sha256: str | None = None
+
+    @property
+    def there(self) -> bool:
+        """Whether anything has that name."""
+        return self._path.exists()
+
+    def note(self) -> None:
+        """Hash it now; what is no plain file is said when the job has ended."""
+        with contextlib.suppress(NotSealed):
+            self.sha256 = digest(self._path, self._most_bytes)
+
+    def seal(self) -> tuple[str, str] | None:
+        """Reason and sentence of what is wrong; a sound one is ours alone from now on."""
+        try:
+            found = seal(self._path, self._most_bytes)
+        except NotSealed as fault:
+            return "checkpoint", str(fault)
+        if found != self.sha256:
+            return "checkpoint_changed", "the job wrote its checkpoint again after it had said `done`"
+        return None
+
+
+def _read(path: Path, most_bytes: int, target: int | None) -> str:
+    try:
+        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise NotSealed(f"{path.name} cannot be opened as a file: {error.strerror}") from None
+    try:
+        facts = os.fstat(source)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
+            raise NotSealed(f"{path.name} is no regular file with one name")
+        hashed, size = hashlib.sha256(), 0
+        while block := os.read(source, BLOCK):
+            size += len(block)
+            if size > most_bytes:
+                raise NotSealed(f"{path.name} has more than {most_bytes:,} bytes ([sandbox] scratch_mb)")
+            hashed.update(block)
+            if target is not None:
+                _write(target, block)
+        return hashed.hexdigest()
+    finally:
+        os.close(source)
+
+
+def _write(target: int, block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(target, view) :]
