@@ -2,7 +2,7 @@
 
 Bars `share_other` and `share_keep`: seconds of wall that the sandbox, the stored claims, the sealed checkpoint and (for a keep) the audit add to a trial of 300 s
 over a plain evaluation outside any sandbox, as a share of the 300 s. A keep pays the audit of 1,024 positions nine times and of 4,096 once in ten. Both
-sides take turns in one run, medians are compared. `share_rehearsal` is what trying new model code untrained adds; it has no limit.
+sides take turns in one run, medians are compared; beside busy neighbours every figure grows. `share_rehearsal` is what trying new model code untrained adds; it has no limit.
 Bar `false_alarms`: audits of honest models that found something (five kinds, ten audits each of one trained model).
 """
 
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,20 +93,19 @@ def cost(stand: Stand, rounds: int) -> dict[str, float]:
     short = replace(spec, rehearsal=True)
     for number in range(rounds):
         for name, sandbox, audits in (("plain", OPEN, False), ("caged", stand.cage, True)):
-            took, measured = seconds(lambda s=sandbox, a=audits: stand.evaluator(s, a).measure(spec, outcome, stand.rules))
+            took, measured = seconds(partial(stand.evaluator(sandbox, audits).measure, spec, outcome, stand.rules))
             assert isinstance(measured, Measurement), measured
             parts.setdefault(f"evaluation_{name}", []).append(took)
         for positions in (1024, 4096):
-            took, found = seconds(lambda n=positions: stand.evaluator(stand.cage, True).audit(spec, measured, stand.rules, n, 0.5))
+            took, found = seconds(partial(stand.evaluator(stand.cage, True).audit, spec, measured, stand.rules, positions, 0.5))
             assert isinstance(found, Audit) and not found.off, found
             parts.setdefault(f"audit_{positions}", []).append(took)
         for name, sandbox in (("plain", OPEN), ("caged", stand.cage)):
             job = replace(short, folder=ReadingDir(stand.folder / f"start-{name}-{number}" / "r0"))
-            took, tried = seconds(lambda j=job, s=sandbox: stand.train(j, s))
+            took, tried = seconds(partial(stand.train, job, sandbox))
             parts.setdefault(f"job_{name}", []).append(took)
-        took, _ = seconds(
-            lambda j=job, t=tried: stand.evaluator(stand.cage, True).rehearse(j, t, stand.rules, auditing.REHEARSED_POSITIONS)
-        )
+        scorer = stand.evaluator(stand.cage, True)
+        took, _ = seconds(partial(scorer.rehearse, job, tried, stand.rules, auditing.REHEARSED_POSITIONS))
         parts.setdefault("rehearsal_scorer", []).append(took)
         print(f"round {number + 1}: " + ", ".join(f"{name} {found[-1]:.2f}" for name, found in parts.items()), file=sys.stderr, flush=True)
     return {name: statistics.median(found) for name, found in parts.items()}
