@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.audited import Audit
+from harness.conditions import Conditions
 from harness.records import Record as Record
 from harness.records import VersionedRecord as VersionedRecord
 
@@ -108,6 +109,7 @@ class JobOutcome(Record):
     checkpoint_sha256: str | None = None
     claims: dict[str, str | int | float | None] = Field(default_factory=dict)
     printed_metric: float | None = None
+    conditions: Conditions | None = None
 
 
 class DocumentScore(Record):
@@ -120,8 +122,7 @@ class DocumentScore(Record):
 class Measurement(Record):
     """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its evaluation.
 
-    `claims_sha256` is the hash of the stored claims; `load_seconds` and `scorer_seconds` are what the scorer used until its model was loaded
-    and in all: CPU seconds, on a GPU wall seconds.
+    `claims_sha256`: of the stored claims. The scorer took `load_seconds` until its model was loaded, `scorer_seconds` in all: of CPU, on a GPU of wall.
     """
 
     token: str
