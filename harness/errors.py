@@ -11,6 +11,8 @@
     ├── ProposalRefused             the proposal may not run: an event, never a trial
     ├── InfrastructureFault     75  machine, launcher, device: never charged to an idea
     │   ├── Locked              75  another harness holds the study or the device
+    │   ├── DeviceLost          75  the driver no longer has the device
+    │   ├── FileChanged         75  a file that numbers depend on changed during the study
     │   └── StorageFault        74  a write to disk or git failed
     ├── ProtocolFault               (execution/channel.py) the other side of a socket broke the contract; becomes an outcome
     ├── JournalCorrupt          65  the one truth cannot be trusted; nothing was changed
@@ -88,6 +90,14 @@ class InfrastructureFault(RatchetError):
 
 class Locked(InfrastructureFault):
     """Another live process holds the lock."""
+
+
+class DeviceLost(InfrastructureFault):
+    """The driver says that the device is gone or must be reset."""
+
+
+class FileChanged(InfrastructureFault):
+    """A fixed file is not what the study began with; the message names it and both digests."""
 
 
 class StorageFault(InfrastructureFault):

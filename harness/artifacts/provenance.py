@@ -9,10 +9,14 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from harness.errors import InfrastructureFault
+from harness.errors import FileChanged
 from harness.trial import DataFacts, Environment
 
 PACKAGES = ("torch", "numpy", "tiktoken", "rustbpe", "safetensors", "pydantic", "GitPython", "psutil")
+
+
+PACKAGE = Path(__file__).parent.parent
+SMALL_BYTES = 1 << 20
 
 
 def sha256(path: Path) -> str:
@@ -24,13 +28,15 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def harness_files() -> dict[str, str]:
+    """Digest of every Python file of this package, by relative name."""
+    return {path.relative_to(PACKAGE).as_posix(): sha256(path) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
 def harness_sha256() -> str:
-    """Digest over every Python file of this package, by relative name."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root).as_posix()} {sha256(path)}\n".encode())
-    return digest.hexdigest()
+    """One digest over `harness_files`."""
+    lines = (f"{name} {digest}\n" for name, digest in harness_files().items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def environment(device: str, git_version: str) -> Environment:
@@ -51,29 +57,55 @@ def _readable_sha256(path: Path) -> str:
     try:
         return sha256(path)
     except OSError as error:
-        raise InfrastructureFault(f"{path}: {error.strerror}; make it readable again, then `ratchet resume`") from None
+        raise FileChanged(f"{path}: {error.strerror}; make it readable again, then `ratchet resume`") from None
 
 
 class FixedFiles:
-    """The files that must not change during a study. A file is hashed again only when its size or time changed."""
+    """The files that must not change during a study: `prepare.py`, the data, and this package as it was when this harness started.
 
-    def __init__(self, prepare: Path, prepare_sha256: str, data: DataFacts) -> None:
+    A file is hashed again when its size, a time of it or its inode changed; one of the study's up to 1 MiB at every check, which costs nothing.
+    """
+
+    def __init__(self, prepare: Path, prepare_sha256: str, data: DataFacts, package: Path = PACKAGE) -> None:
         self._expected = {prepare: prepare_sha256, **{Path(str(f["path"])): str(f["sha256"]) for f in data.files}}
         self._seen: dict[Path, tuple[int, ...]] = {}
+        self._package = package
+        self._code = {path: sha256(path) for path in sorted(package.rglob("*.py"))}
+        self._code_seen = {path: _stamp(path.stat()) for path in self._code}
 
     def check(self) -> None:
-        """Raise `InfrastructureFault` naming the file and both digests when one is not what the study began with."""
+        """Raise `FileChanged` naming the file and both digests when one is not what the study began with, or only its name when it is gone."""
         for path, expected in self._expected.items():
-            try:
-                stat = path.stat()
-            except OSError as error:
-                raise InfrastructureFault(f"{path}: {error.strerror}; put the file back, then `ratchet resume`") from None
-            key = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
-            if self._seen.get(path) == key:
+            stat = _stat(path)
+            if self._seen.get(path) == _stamp(stat) and stat.st_size > SMALL_BYTES:
                 continue
-            found = _readable_sha256(path)
-            if found != expected:
-                raise InfrastructureFault(
-                    f"{path} changed during the study: it was {expected[:12]}…, now {found[:12]}…; put it back, then `ratchet resume`"
-                )
-            self._seen[path] = key
+            _must_be(path, expected)
+            self._seen[path] = _stamp(stat)
+        if new := sorted({*self._package.rglob("*.py")} - self._code.keys()):
+            raise FileChanged(
+                f"{new[0]} is new in the harness itself, {_readable_sha256(new[0])[:12]}…; take it away, or `ratchet resume` to go on with it"
+            )
+        for path, expected in self._code.items():
+            stamp = _stamp(_stat(path))
+            if self._code_seen[path] != stamp:
+                _must_be(path, expected)
+                self._code_seen[path] = stamp
+
+
+def _stamp(stat: os.stat_result) -> tuple[int, ...]:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise FileChanged(f"{path}: {error.strerror}; put the file back, then `ratchet resume`") from None
+
+
+def _must_be(path: Path, expected: str) -> None:
+    found = _readable_sha256(path)
+    if found != expected:
+        raise FileChanged(
+            f"{path} changed during the study: it was {expected[:12]}…, now {found[:12]}…; put it back, then `ratchet resume`"
+        )
