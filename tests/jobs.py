@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.artifacts.trial_dir import ReadingDir
+from harness.conditions import DeviceState
 from harness.execution.clock import Clock, SystemClock
 from harness.execution.job import Job
 from harness.execution.process import adopt_orphans
@@ -60,6 +61,15 @@ class Bench:
     on_point: Callable[[dict[str, Any]], None] | None = None
     interrupted: Callable[[], str] = str
     sandbox: Sandbox = OUTSIDE
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def look(self, ours: Callable[[], Collection[int]], clocks: bool = True) -> DeviceState | None:
+        """As a device of which nothing more is known."""
+        return None
+
+    def failure(self) -> str:
+        """It works."""
+        return ""
 
     def memory_mb(self, pids: Collection[int]) -> float | None:
         """As a device: the next prepared answer, the last one for ever."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,41 +12,10 @@ import pytest
 from harness.errors import InfrastructureFault, Locked
 from harness.evaluation import noise
 from harness.execution import device as devices
-from harness.execution.device import MIB, Cpu, Gpu, Lock
+from harness.execution.device import Cpu, Lock
+from harness.execution.gpu import MIB, Gpu
 from harness.execution.process import boot_id, started_at
-
-
-@dataclass
-class Held:
-    """One line of the driver's process list."""
-
-    pid: int
-    usedGpuMemory: int | None
-
-
-@dataclass
-class FakeNvml:
-    """NVML with one device."""
-
-    name: str | bytes = "NVIDIA H200"
-    processes: list[Held] = field(default_factory=list)
-    silent: bool = False
-    asked: list[int] = field(default_factory=list)
-
-    class NVMLError(Exception):
-        """The driver's error."""
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        self.asked.append(index)
-        return f"device {index}"
-
-    def nvmlDeviceGetName(self, handle: str) -> str | bytes:
-        return self.name
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Held]:
-        if self.silent:
-            raise self.NVMLError
-        return self.processes
+from tests.nvml_fake import UUID, FakeNvml, Held
 
 
 @pytest.mark.parametrize(
@@ -56,7 +24,7 @@ class FakeNvml:
 def test_a_gpu_is_named_as_the_noise_priors_know_it(name: str | bytes, sigma: float, readings: int) -> None:
     nvml = FakeNvml(name)
     gpu = Gpu(nvml, 1)
-    assert (nvml.asked, gpu.lock_name) == ([1], "cuda-1")
+    assert (nvml.asked, gpu.lock_name, gpu.variables) == ([1], "cuda-1", {"CUDA_VISIBLE_DEVICES": UUID})
     assert gpu.name == f"cuda: {name.decode() if isinstance(name, bytes) else name}"
     prior = noise.prior(gpu.name, "wall", 1.0)
     assert (prior.sigma, prior.baseline_readings) == (sigma, readings)
@@ -82,7 +50,7 @@ def test_device_memory_is_that_of_the_jobs_processes() -> None:
         FakeNvml(processes=[Held(99, MIB)]),
         FakeNvml(processes=[Held(11, None)]),
         FakeNvml(processes=[Held(11, 0)]),
-        FakeNvml(silent=True),
+        FakeNvml(missing={"processes"}),
     ],
     ids=["no_process", "others_only", "not_told", "zero", "error"],
 )

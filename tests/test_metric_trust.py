@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.artifacts.events import Event, Warned
+from harness.artifacts.events import Event, Interrupted, Warned
 from harness.errors import InfrastructureFault
 from harness.trial import FAILED, Status
 from tests.projects import Seen, folder_of, git, resume_study, run_study, study_of
@@ -149,10 +149,17 @@ def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measure
     seen = Seen(on_event=lambda entry, study: text.append(pristine.read_bytes()) if entry.event.kind == "begun" else None)
     with pytest.raises(InfrastructureFault, match=r"prepare\.py changed during the study"):
         run_study(project, edits(tmp_path, {"find": "    train(value)\n", "replace": attack}), seen=seen)
-    assert kinds(seen.events, "scored") == 1
+    assert (kinds(seen.events, "scored"), kinds(seen.events, "trained")) == (1, 1), "the baseline's; the other is nobody's number"
+    cut = next(event for event in seen.events if isinstance(event, Interrupted))
+    assert (cut.trial, cut.reason, cut.charged) == (1, "file_changed", True)
+    assert str(pristine) in cut.detail and cut.detail.count("…") == 2, "the file and both digests"
     pristine.write_bytes(text[0])
-    resume_study(project)
-    assert study_of(project).rows[1].value == pytest.approx(1.199)
+    with pytest.raises(InfrastructureFault, match=r"prepare\.py changed during the study"):
+        resume_study(project)
+    pristine.write_bytes(text[0])
+    assert resume_study(project).reason == "proposals"
+    row = study_of(project).rows[1]
+    assert (row.status, row.value, row.readings) == (Status.INTERRUPTED, None, ()), "it did so twice, and is given up"
 
 
 def test_a_missing_data_file_is_named(make_project: Make, tmp_path: Path) -> None:

@@ -11,21 +11,9 @@ from pydantic import Field, TypeAdapter
 
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.audited import Audit, Rehearsal
-from harness.trial import (
-    Bar,
-    BudgetLeft,
-    Change,
-    DataFacts,
-    Environment,
-    EvaluationFault,
-    JobOutcome,
-    Measurement,
-    Noise,
-    Record,
-    Stop,
-    Verdict,
-    VersionedRecord,
-)
+from harness.conditions import DeviceState
+from harness.records import Record, VersionedRecord
+from harness.trial import Bar, BudgetLeft, Change, DataFacts, Environment, EvaluationFault, JobOutcome, Measurement, Noise, Stop, Verdict
 
 
 class StudyStarted(VersionedRecord):
@@ -48,6 +36,7 @@ class StudyStarted(VersionedRecord):
     data: DataFacts
     sandbox: str = ""
     sandbox_open: tuple[str, ...] = ()
+    device_state: DeviceState | None = None
 
 
 class Resumed(Record):
@@ -184,12 +173,13 @@ class Rehearsed(Record):
 
 
 class Interrupted(Record):
-    """The job was cut off by us or by the machine; never the idea's fault."""
+    """The job was cut off by us or by the machine; never the idea's fault. `charged`: it counts among the interruptions that end a night."""
 
     kind: Literal["interrupted"] = "interrupted"
     trial: int
     replicate: int
     reason: str
+    detail: str = ""
     charged: bool = True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from harness.artifacts.journal import Journal, Position
 from harness.artifacts.provenance import FixedFiles
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.conditions import at_the_beginning
 from harness.control import limits, recovery
 from harness.control.admission import Admission
 from harness.control.desk import Desk
@@ -29,6 +30,7 @@ from harness.control.steering import Steering, stored_rules
 from harness.errors import BranchMoved, InfrastructureFault, RatchetError, StudyUnknown
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
+from harness.execution import hygiene
 from harness.execution.clock import Clock, SystemClock, utc
 from harness.execution.device import Device, Lock
 from harness.execution.process import adopt_orphans
@@ -105,11 +107,11 @@ def start(wishes: Wishes, company: Company) -> Stop:
             baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
             proposer_options=options, proposer_by_rules=wishes.proposer in (None, registry.MIX), limits=allowed.model_dump(mode="json"), data=data,
             environment=provenance.environment(device.name, plumbing.version()), sandbox=box.level, sandbox_open=box.missing,
+            device_state=device.look(hygiene.ours),
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
-            for warning in warnings:
-                recorder.emit(Warned(code="proposer", message=warning))
+            _forewarn(recorder, proposer=warnings, device=at_the_beginning(event.device_state))
             return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company, box)
 
 
@@ -129,6 +131,7 @@ def resume(
         rules = stored_rules(folder.program, Path(study.started.program))
         resolve_command(rules)
         device = devices.find(rules.run.device)
+        devices.must_be_like(device, study.started.environment.device)
         box = cage(folder.project, rules, device, study.started.data).sandbox
         ratchet = Ratchet(folder.project, tag, folder.index)
         now, unseen = company.clock.now(), recovery.unseen_seconds(folder, study, rules)
@@ -147,7 +150,7 @@ def resume(
             registry.check(name, study.started.proposer_options, steering.rules, allowed.given())
             registry.preflight(name, steering.rules, company.interrupts.reason)
             recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
-            _compare_cages(recorder, box)
+            _compare(recorder, device, box)
             return _run(recorder, ratchet, steering, device, company, box)
 
 
@@ -166,11 +169,25 @@ def _all_or_nothing(folder: StudyDir, ratchet: Ratchet) -> Iterator[None]:
         raise
 
 
-def _compare_cages(recorder: Recorder, box: Sandbox) -> None:
-    """A study that goes on behind other walls says so."""
-    before = recorder.study.started.sandbox if recorder.study.started else ""
-    if before and before != box.level:
-        recorder.emit(Warned(code="sandbox", message=f"the study began at sandbox level {before!r} and goes on at {box.level!r}"))
+def _forewarn(recorder: Recorder, **said: Sequence[str]) -> None:
+    """What the person should know of a start, by what it is about."""
+    for code, warnings in said.items():
+        for warning in warnings:
+            recorder.emit(Warned(code=code, message=warning))
+
+
+def _compare(recorder: Recorder, device: Device, box: Sandbox) -> None:
+    """A study that goes on behind other walls, on another device or with another harness says so."""
+    started = recorder.study.started
+    assert started is not None, "read before it is taken up"
+    pairs = (
+        ("sandbox", "at sandbox level", started.sandbox, box.level),
+        ("device", "on", started.environment.device, device.name),
+        ("harness", "with the harness of digest", started.environment.harness_sha256[:12], provenance.harness_sha256()[:12]),
+    )
+    for code, how, before, now in pairs:
+        if before and before != now:
+            recorder.emit(Warned(code=code, message=f"the study began {how} {before!r} and goes on {how} {now!r}"))
 
 
 def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company, box: Sandbox) -> Stop:
@@ -181,6 +198,7 @@ def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Devic
     bench = Bench(
         recorder, FixedFiles(folder.prepare, started.prepare_sha256, started.data), device, company.clock, Path(started.data.train),
         Evaluator(started.data, device, company.clock, interrupted, box), interrupted, company.on_point, box,
+        started.device_state or device.look(hygiene.ours),
     )  # fmt: skip
 
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), company.clock, interrupted)
@@ -211,7 +229,7 @@ def _locks(folder: StudyDir, device: Device) -> Iterator[None]:
 
 
 def _device_lock(device: Device) -> Lock:
-    return Lock(devices.lock_folder() / f"{device.lock_name}.lock", f"the device {device.lock_name}")
+    return Lock(devices.lock_path(device), f"the device {device.lock_name}")
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def _must_be_free(device: Device | None) -> None:
     """Nobody holds the device now."""
     if device is None:
         return
-    path = devices.lock_folder() / f"{device.lock_name}.lock"
+    path = devices.lock_path(device)
     holder = devices.read_holder(path)
     if holder is not None:
         said = f"the device {device.lock_name} is in use by process {holder['pid']} ({path}); wait for it or stop it with `ratchet stop`"

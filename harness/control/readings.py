@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.artifacts import provenance
-from harness.artifacts.events import Audited, Interrupted, Launched, Rehearsed, Scored, Trained
+from harness.artifacts.events import Audited, Interrupted, Launched, Rehearsed, Scored, Trained, Warned
 from harness.artifacts.provenance import FixedFiles
 from harness.artifacts.trial_dir import remove
 from harness.artifacts.trial_row import TrialRow
 from harness.audited import Audit
+from harness.conditions import DeviceState, slowness
 from harness.control.recorder import Recorder
+from harness.errors import FileChanged
 from harness.evaluation import auditing, evaluator
 from harness.evaluation.evaluator import Evaluator
+from harness.execution import hygiene
 from harness.execution.clock import Clock
 from harness.execution.device import Device
 from harness.execution.job import Job
@@ -42,6 +45,7 @@ class Bench:
     interrupted: Callable[[], str]
     on_point: Callable[[dict[str, Any]], None]
     sandbox: Sandbox = OPEN
+    began: DeviceState | None = None
 
     def take(self, row: TrialRow, replicate: int, files: Mapping[str, str], rules: Rules, cpu_cap: float | None) -> Reading | None:
         """Reading number `replicate` of a trial, with that number as its seed; `None` when it was interrupted."""
@@ -63,6 +67,9 @@ class Bench:
         assert reading.measurement is not None, "an audit follows a measurement"
         self.fixed.check()
         result = self.evaluator.audit(self._spec(row, reading.replicate, files, None), reading.measurement, rules, positions, tolerance)
+        self._must_be_unchanged(row, reading.replicate)
+        if isinstance(result, Audit) and result.fault and self._excused(row, reading.replicate):
+            return False
         if isinstance(result, Audit):
             self.recorder.emit(Audited(trial=row.trial, replicate=reading.replicate, audit=result))
             return True
@@ -82,7 +89,8 @@ class Bench:
         moved: float | EvaluationFault | None = None
         if outcome.end is JobEnd.OK:
             moved = self.evaluator.rehearse(spec, outcome, rules, auditing.REHEARSED_POSITIONS)
-            if isinstance(moved, EvaluationFault) and moved.reason == evaluator.INTERRUPTED:
+            self._must_be_unchanged(row, REHEARSAL)
+            if isinstance(moved, EvaluationFault) and self._not_to_blame(row, REHEARSAL, moved):
                 return False
         found = auditing.rehearsal(moved).model_copy(update={"seconds": round(self.clock.monotonic() - started, 3)})
         self.recorder.emit(Rehearsed(trial=row.trial, rehearsal=found))
@@ -96,6 +104,7 @@ class Bench:
         return JobSpec(
             files=files, prepare=self.recorder.folder.prepare, train_data=self.train_data,
             folder=self.recorder.folder.trial(row.folder).reading(replicate), seed=replicate, marker=left, cpu_cap=cpu_cap,
+            began=self.began,
         )  # fmt: skip
 
     def _reusable(self, found: Reading, spec: JobSpec) -> bool:
@@ -112,9 +121,13 @@ class Bench:
         outcome = self._run(row, spec, replicate, rules)
         if outcome is not None:
             self.recorder.emit(Trained(trial=row.trial, replicate=replicate, outcome=outcome))
+            self._tell_slowness(row, outcome, rules)
         return outcome
 
     def _run(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
+        self.fixed.check()
+        if not hygiene.wait_until_free(self.device, self.began, self.clock, self.interrupted):
+            return None
         spec.folder.create()
         job = Job(spec, rules, self.device, self.clock, self.on_point, self.interrupted, self.sandbox)
         tree = job.start()
@@ -127,8 +140,12 @@ class Bench:
             tree.end(grace=0.0)
             raise
         outcome = job.watch()
+        self._must_be_unchanged(row, replicate)
         if outcome.end is JobEnd.INTERRUPTED:
-            self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason=outcome.reason, charged=False))
+            ours = outcome.reason in hygiene.OF_THE_DEVICE
+            self.recorder.emit(
+                Interrupted(trial=row.trial, replicate=replicate, reason=outcome.reason, detail=outcome.detail, charged=ours)
+            )
             return None
         return outcome
 
@@ -136,13 +153,41 @@ class Bench:
         reading = Reading(trial=row.trial, replicate=replicate, seed=spec.seed, outcome=outcome)
         if outcome.end is not JobEnd.OK:
             return reading
-        self.fixed.check()
         result = self.evaluator.measure(spec, outcome, rules)
+        self._must_be_unchanged(row, replicate)
         if isinstance(result, EvaluationFault):
-            if result.reason == evaluator.INTERRUPTED:
+            if self._not_to_blame(row, replicate, result):
                 return None
             self.recorder.emit(Scored(trial=row.trial, replicate=replicate, fault=result))
             return reading.model_copy(update={"fault": result})
         slim = result.model_copy(update={"documents": ()})
         self.recorder.emit(Scored(trial=row.trial, replicate=replicate, measurement=slim))
         return reading.model_copy(update={"measurement": slim})
+
+    def _must_be_unchanged(self, row: TrialRow, replicate: int) -> None:
+        """A reading during which a fixed file changed is nobody's number: it is taken again, and the night stops before that."""
+        try:
+            self.fixed.check()
+        except FileChanged as fault:
+            self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason="file_changed", detail=str(fault)))
+            raise
+
+    def _not_to_blame(self, row: TrialRow, replicate: int, fault: EvaluationFault) -> bool:
+        """Whether it was interrupted, or looks like the candidate's fault and is the device's."""
+        return fault.reason == evaluator.INTERRUPTED or (fault.candidate_to_blame and self._excused(row, replicate))
+
+    def _excused(self, row: TrialRow, replicate: int) -> bool:
+        """Whether a device that is shared or lost is to blame for what a candidate failed in; then the reading is void."""
+        why = hygiene.trouble(self.device, self.began)
+        if why is not None:
+            self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason=why[0], detail=why[1]))
+        return why is not None
+
+    def _tell_slowness(self, row: TrialRow, outcome: JobOutcome, rules: Rules) -> None:
+        """Warn of a slow machine once for all slow readings in a row; each has it in its record."""
+        study, wall = self.recorder.study, rules.trial.clock == "wall"
+        base = study.baseline.readings[0].outcome.conditions if study.baseline and study.baseline.readings else None
+        earlier = [*(study.rows[-1].readings if study.rows else ()), *row.readings]
+        said = slowness(outcome.conditions, base, wall)
+        if said and not (earlier and slowness(earlier[-1].outcome.conditions, base, wall)):
+            self.recorder.emit(Warned(code="device", message=f"trial {row.trial}: {said}; its reading counts, but compares badly"))

@@ -36,7 +36,7 @@ class Evaluator:
 
     def __init__(self, data: DataFacts, device: Device, clock: Clock, interrupted: Callable[[], str], sandbox: Sandbox = OPEN) -> None:
         self._data, self._interrupted = data, interrupted
-        self._setting = Setting("cuda" if device.name.startswith("cuda") else "cpu", clock, interrupted, sandbox)
+        self._setting = Setting("cuda" if device.name.startswith("cuda") else "cpu", clock, interrupted, sandbox, device.variables)
 
     @property
     def audits(self) -> bool:

@@ -31,12 +31,13 @@ DATA_VARIABLES = ("HOME", "XDG_CACHE_HOME", "RATCHET_DATA")
 
 @dataclass(frozen=True)
 class Setting:
-    """What every conversation of a study has in common. `device` is `cpu` or `cuda`."""
+    """What every conversation of a study has in common. `device` is `cpu` or `cuda`; `variables` name the one that is locked."""
 
     device: str
     clock: Clock
     interrupted: Callable[[], str]
     sandbox: Sandbox = OPEN
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -104,7 +105,7 @@ class Pair:
             ours.close()
 
     def _start(self, mode: str, folder: Path, numbers: dict[str, int]) -> ProcessTree:
-        own = {"RATCHET_JOB": self.spec.marker, "OMP_NUM_THREADS": str(self.rules.run.threads)}
+        own = {"RATCHET_JOB": self.spec.marker, "OMP_NUM_THREADS": str(self.rules.run.threads), **self.setting.variables}
         if mode != "serve":
             own |= {name: os.environ[name] for name in DATA_VARIABLES if name in os.environ}
         variables = {**own, **{name: str(number) for name, number in numbers.items()}}

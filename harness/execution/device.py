@@ -1,6 +1,7 @@
-"""What a study trains on, asked of the driver from outside: its name, its memory, and how much of it a process tree holds. Locks too.
+"""What a study trains on, asked of the driver from outside, and the locks that keep two harnesses apart.
 
 NVML is loaded only when a CUDA device is wanted; without it the device is the CPU. No number from here decides a verdict but `memory_mb`.
+One lock a device and user: two studies on two GPUs may run. Whoever holds no lock of ours (another user, another program) is seen by `look`.
 """
 
 from __future__ import annotations
@@ -11,26 +12,35 @@ import os
 import platform
 import re
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 from harness.artifacts import durable
+from harness.conditions import DeviceState
 from harness.errors import InfrastructureFault, Locked
+from harness.execution.gpu import Gpu
 from harness.execution.process import boot_id, started_at
-
-MIB = 1024 * 1024
 
 
 class Device(Protocol):
-    """Where jobs run."""
+    """Where jobs run. `variables` of a job's environment make it see this device and no other."""
 
     name: str
     lock_name: str
+    variables: Mapping[str, str]
 
     def memory_mb(self, pids: Collection[int]) -> float | None:
         """Device memory held by these processes in MiB; `None` where it is host memory or cannot be asked."""
+        ...
+
+    def look(self, ours: Callable[[], Collection[int]], clocks: bool = True) -> DeviceState | None:
+        """The device and who is on it but for `ours`, asked after the driver; `None` for a CPU. Raises `DeviceLost`."""
+        ...
+
+    def failure(self) -> str:
+        """Asked after a job failed: why nothing can run on this device any more, or ""."""
         ...
 
 
@@ -38,6 +48,7 @@ class Cpu:
     """Host memory only."""
 
     lock_name = "cpu"
+    variables: Mapping[str, str] = {}
 
     def __init__(self) -> None:
         self.name = f"cpu: {_processor()}"
@@ -46,27 +57,13 @@ class Cpu:
         """Nothing of its own: the process tree's resident memory is what counts."""
         return None
 
+    def look(self, ours: Callable[[], Collection[int]], clocks: bool = True) -> DeviceState | None:
+        """A CPU is shared by nature; what others took of it is counted by `hygiene.Watch`."""
+        return None
 
-class Gpu:
-    """One CUDA device through NVML; `nvml` is the pynvml module or a fake with its names."""
-
-    def __init__(self, nvml: Any, index: int = 0) -> None:
-        self._nvml = nvml
-        self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        name = nvml.nvmlDeviceGetName(self._handle)
-        self.name = f"cuda: {name.decode() if isinstance(name, bytes) else name}"
-        self.lock_name = f"cuda-{index}"
-
-    def memory_mb(self, pids: Collection[int]) -> float | None:
-        """Sum over the driver's list of compute processes; `None` when the driver does not say."""
-        try:
-            running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
-        except self._nvml.NVMLError:
-            return None
-        used = [p.usedGpuMemory for p in running if p.pid in set(pids)]
-        if not used or any(value is None for value in used):
-            return None
-        return float(sum(used)) / MIB or None
+    def failure(self) -> str:
+        """Never: without it nobody would ask."""
+        return ""
 
 
 def find(wanted: str) -> Device:
@@ -79,6 +76,14 @@ def find(wanted: str) -> Device:
             "the rules ask for a CUDA device and the driver shows none; check `nvidia-smi`, or set [run] device = 'cpu'"
         )
     return gpu or Cpu()
+
+
+def must_be_like(device: Device, name: str) -> None:
+    """Raise `InfrastructureFault` when a study of one kind of device would go on with the other, as `auto` does when the driver lost the GPU."""
+    if device.name.split(":")[0] != name.split(":")[0]:
+        raise InfrastructureFault(
+            f"the study was measured on {name!r}, and here is {device.name!r}: no number could be compared; check `nvidia-smi`"
+        )
 
 
 def _gpu() -> Gpu | None:
@@ -106,6 +111,11 @@ def _processor() -> str:
 def lock_folder() -> Path:
     """Where device locks lie: one folder for all studies and checkouts of this user. `RATCHET_LOCKS` moves it."""
     return Path(os.environ.get("RATCHET_LOCKS") or Path(tempfile.gettempdir()) / f"ratchet-{os.getuid()}")
+
+
+def lock_path(device: Device) -> Path:
+    """The file that a study on this device holds locked."""
+    return lock_folder() / f"{device.lock_name}.lock"
 
 
 class Lock:

@@ -19,10 +19,10 @@ from harness.execution import channel, claims
 from harness.execution.channel import ProtocolFault
 from harness.execution.clock import Clock, SuspendWatch
 from harness.execution.device import Device
+from harness.execution.hygiene import Watch
 from harness.execution.process import ProcessTree
 from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.sealing import Checkpoint
-from harness.execution.usage import descendants
 from harness.execution.workplace import JobSpec, launch, prepare_folder, resolve_command
 from harness.rules import Rules
 from harness.trial import JobEnd, JobOutcome
@@ -45,7 +45,6 @@ class _Progress:
     done_at: float | None = None
     cpu_at_go: float = 0.0
     cpu_at_done: float | None = None
-    device_peak_mb: float | None = None
     sampled_at: float = -1.0
     points: int = 0
     claims: dict[str, Any] = field(default_factory=dict)
@@ -84,10 +83,11 @@ class Job:
         """Launch; the caller writes the process down before it goes on with `watch`."""
         spec, folder = self._spec, self._spec.folder
         command = resolve_command(self._rules)
+        self._watch = Watch(self._device, spec.began)
         prepare_folder(folder.work, spec.files, spec.prepare)
         self._channel, theirs = channel.pair()
         own = {"RATCHET_SOCKET": str(theirs.fileno()), "RATCHET_JOB": spec.marker, "OMP_NUM_THREADS": str(self._rules.run.threads)}
-        own |= {"TORCH_COMPILE_DISABLE": "1"} if spec.rehearsal else {}
+        own |= {**self._device.variables, **({"TORCH_COMPILE_DISABLE": "1"} if spec.rehearsal else {})}
         try:
             self._tree = launch(command, folder.work, own, folder.train_log, self._rules, [theirs.fileno()], self._sandbox)
         except BaseException:
@@ -188,9 +188,8 @@ class Job:
 
     def _over_resources(self, cpu: float) -> _End | None:
         seen, trial = self._seen, self._rules.trial
-        held = self._device.memory_mb([self._tree.pid, *descendants(self._tree.pid)])
-        if held is not None:
-            seen.device_peak_mb = max(held, seen.device_peak_mb or 0.0)
+        if fault := self._watch.sample(self._tree.pid, training=seen.ready_at is not None):
+            return _End(JobEnd.INTERRUPTED, *fault)
         peak = self._peak_mb()
         if trial.memory_mb is not None and peak is not None and peak > trial.memory_mb:
             return _End(JobEnd.OOM, "memory_limit", f"{peak:.0f} MiB in use, {trial.memory_mb:.0f} allowed by [trial] memory_mb")
@@ -205,7 +204,7 @@ class Job:
 
     def _peak_mb(self) -> float | None:
         """On a GPU what the driver said, `None` when it said nothing; host memory would be another quantity."""
-        return self._seen.device_peak_mb if self._on_gpu else self._tree.peak_memory_mb
+        return self._watch.peak_mb if self._on_gpu else self._tree.peak_memory_mb
 
     def _exited(self, code: int) -> _End:
         self._tree.must_be_inside()
@@ -227,6 +226,8 @@ class Job:
         seen, log = self._seen, self._spec.folder.train_log.read_bytes()
         if ended.end is JobEnd.OK and (wrong := self._checkpoint.seal()):
             ended = _End(JobEnd.INVALID, *wrong)
+        if ended.end is not JobEnd.INTERRUPTED and (fault := self._watch.last_look(failed=ended.end is not JobEnd.OK)):
+            ended = _End(JobEnd.INTERRUPTED, *fault)
         finished = seen.done_at or (self._clock.monotonic() if seen.ready_at is not None else None)
         cpu = seen.cpu_at_done if seen.cpu_at_done is not None else self._tree.sample()
         return JobOutcome(
@@ -238,7 +239,7 @@ class Job:
             steps=claims.count(seen.claims.get("steps")), tokens=claims.count(seen.claims.get("tokens")),
             checkpoint_sha256=self._checkpoint.sha256 if ended.end is JobEnd.OK else None,
             claims={claims.text(k, 40): claims.claim(v) for k, v in list(seen.claims.items())[:20]},
-            printed_metric=printed.read_printed(log, self._rules.metric.name),
+            printed_metric=printed.read_printed(log, self._rules.metric.name), conditions=self._watch.conditions(self._tree.sample()),
         )  # fmt: skip
 
 

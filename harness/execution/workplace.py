@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts.trial_dir import ReadingDir
+from harness.conditions import DeviceState
 from harness.errors import InfrastructureFault
 from harness.execution.process import ProcessTree, clean_environment
 from harness.execution.sandbox.box import SCRATCH, Sandbox
@@ -19,7 +20,7 @@ from harness.rules import Rules
 class JobSpec:
     """What to run: files by name, the pristine prepare.py, the training data, and the seed. `cpu_cap` in CPU seconds, `None` for no cap.
 
-    `rehearsal`: one step without a compiler, to have an untrained model.
+    `rehearsal`: one step without a compiler, to have an untrained model. `began`: the device as the study found it.
     """
 
     files: Mapping[str, str]
@@ -30,6 +31,7 @@ class JobSpec:
     marker: str
     cpu_cap: float | None = None
     rehearsal: bool = False
+    began: DeviceState | None = None
 
 
 def needed_files(rules: Rules) -> tuple[str, ...]:

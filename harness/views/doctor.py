@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.control.examination import Examination
 from harness.execution.sandbox.properties import Finding
+from harness.views.device import state_text
 
 ALWAYS = ("memory and load of the GPU, and what can be told by timing, are not separated at any level",)
 BEYOND = {
@@ -28,6 +29,7 @@ def as_dict(seen: Examination) -> dict[str, Any]:
         "stronger_refused": list(seen.found.refused),
         "control_group": list(seen.limits),
         "never_held": list(BEYOND[seen.found.level]),
+        "device": {"name": seen.device or None, "held_by": seen.holder, "state": seen.state.model_dump() if seen.state else None},
         "notes": list(seen.notes),
     }  # fmt: skip
 
@@ -41,6 +43,9 @@ def as_text(seen: Examination) -> str:
     lines += [
         f"  group    a control group {'limits: ' + ', '.join(seen.limits) if seen.limits else 'is not to be had here'}; {_memory(seen)}"
     ]
+    if seen.device:
+        lock = f"a study of process {seen.holder} runs on it" if seen.holder else "no study of yours runs on it"
+        lines.append(f"  device   {seen.device}: {'; '.join([lock, *([state_text(seen.state)] if seen.state else [])])}")
     lines += [f"  never    {sentence}" for sentence in BEYOND[seen.found.level]]
     lines += [f"  note     {note}" for note in seen.notes]
     verdict = "as the rules ask" if seen.accepted else "NOT what the rules accept; see above, and docs/security.md"

@@ -78,7 +78,8 @@ def _scored(event: ev.Scored, study: Study) -> str:
 
 
 def _interrupted(event: ev.Interrupted, study: Study) -> str:
-    return f"trial {event.trial} interrupted: {flatten(event.reason, 200)}"
+    detail = f" ({flatten(event.detail, 300)})" if event.detail else ""
+    return f"trial {event.trial} interrupted: {flatten(event.reason, 200)}{detail}"
 
 
 def _settled(event: ev.Settled, study: Study) -> str:

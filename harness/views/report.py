@@ -13,7 +13,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import FAILED, Status
-from harness.views import models, status
+from harness.views import device, models, status
 from harness.views.belief import headline
 from harness.views.results import COMMIT_DIGITS, memory_gb, total
 from harness.views.text import duration, flatten, md, number, plural, signed, table
@@ -164,6 +164,7 @@ def _provenance(study: Study) -> str:
     lines = [
         f"- metric: {md(started.metric)}, {md(started.direction)} is better; baseline `{started.baseline_commit[:COMMIT_DIGITS]}`",
         f"- device: {md(env.device)}; {md(env.platform)}; Python {md(env.python)}; {md(packages, 300)}; git {md(env.git)}",
+        *device.report_lines(study),
         f"- sandbox: {md(status.sandbox_text(started), 300)}",
         f"- audits: {_audits(study)}",
         f"- data: profile {md(data.profile)}, `{data.data_sha256[:12]}`; prepare.py `{started.prepare_sha256[:12]}`",

@@ -11,6 +11,7 @@ from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
 from harness.trial import FAILED, Proposal, Reading
 from harness.views import models
+from harness.views.device import conditions_text
 from harness.views.text import flatten, number, signed
 
 
@@ -50,7 +51,8 @@ def _reading(reading: Reading) -> str:
         f"value {number(reading.value, 6, 'none')}", f"seed {reading.seed}", f"training {number(out.train_seconds, 1, '?')} s",
         f"{number(out.cpu_seconds, 1, '?')} CPU-s", f"peak {number(out.peak_memory_mb, 0, '?')} MiB", f"steps {out.steps or '?'}", f"tokens {out.tokens or '?'}",
     ]  # fmt: skip
-    return f"  reading {reading.replicate + 1} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}{_audit(reading)}"
+    around = f"\n            {told}" if out.conditions and (told := conditions_text(out.conditions)) else ""
+    return f"  reading {reading.replicate + 1} {', '.join(facts)}{f' ({out.end.value}: {why})' if why else ''}{around}{_audit(reading)}"
 
 
 def _audit(reading: Reading) -> str:

@@ -1,0 +1,166 @@
+"""One CUDA device, asked from outside through NVML: what a process tree holds of it, who else is on it, how fast it runs, whether it is there.
+
+`nvml` is the pynvml module or a fake with its names. What the driver does not tell is `None`; a device that is gone raises `DeviceLost`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.conditions import DeviceState, Occupant
+from harness.errors import DeviceLost
+from harness.execution import claims
+from harness.execution.process import started_at
+
+MIB = 1024 * 1024
+FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the kernel: in here process numbers are the machine's own
+PROBE_SECONDS = 30.0
+PROBE = (
+    "import ctypes, sys\ntry:\n    cuda = ctypes.CDLL('libcuda.so.1')\nexcept OSError:\n    sys.exit()\n"
+    "code = cuda.cuInit(0)\nprint(f'cuInit says {code}' if code else '')"
+)
+LOST = (  # not "unknown error": virtual devices answer that to questions they do not know; CUDA itself is asked when a job fails
+    "NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_GPU_NOT_FOUND", "NVML_ERROR_DRIVER_NOT_LOADED", "NVML_ERROR_UNINITIALIZED",
+    "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+)  # fmt: skip
+REASONS = {  # idle is no reason
+    "ApplicationsClocksSetting": "set clocks", "SwPowerCap": "power cap", "HwSlowdown": "hardware slowdown", "SyncBoost": "sync boost",
+    "SwThermalSlowdown": "software thermal slowdown", "HwThermalSlowdown": "hardware thermal slowdown", "HwPowerBrakeSlowdown": "power brake",
+    "DisplayClockSetting": "display clocks",
+}  # fmt: skip
+
+
+def cuda_starts() -> str:
+    """Ask CUDA itself, in a process of its own: "" when it starts (or is not installed), else what it says."""
+    command = [sys.executable, "-I", "-S", "-c", PROBE]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"cuInit does not come back in {PROBE_SECONDS:.0f} s"
+    return done.stdout.strip()
+
+
+class Gpu:
+    """One device by its number in the driver's order, which is also that of `nvidia-smi`."""
+
+    def __init__(self, nvml: Any, index: int = 0, probe: Callable[[], str] = cuda_starts) -> None:
+        self._nvml, self._probe = nvml, probe
+        self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        self.name = f"cuda: {_text(nvml.nvmlDeviceGetName(self._handle))}"
+        self.lock_name = f"cuda-{index}"
+        self.variables: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": _text(nvml.nvmlDeviceGetUUID(self._handle))}
+        self._lost = {getattr(nvml, name) for name in LOST if hasattr(nvml, name)}  # the module is older here and newer there
+        self._comparable = _first_namespace()
+
+    def memory_mb(self, pids: Collection[int]) -> float | None:
+        """Sum over the driver's list of compute processes; `None` when the driver does not say."""
+        try:
+            running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        except self._nvml.NVMLError:
+            return None
+        used = [p.usedGpuMemory for p in running if p.pid in set(pids)]
+        if not used or any(value is None for value in used):
+            return None
+        return float(sum(used)) / MIB or None
+
+    def look(self, ours: Callable[[], Collection[int]], clocks: bool = True) -> DeviceState | None:
+        """Processes and, with `clocks`, memory, clocks, temperature and power limit. `ours` is asked after the driver, or a child that was
+        born in between would be a stranger. Raises `DeviceLost`.
+        """
+        others = tuple(self._others(ours))
+        if not clocks:
+            return DeviceState(occupants=others, comparable=self._comparable)
+        memory, power, nvml = self._ask("nvmlDeviceGetMemoryInfo"), self._ask("nvmlDeviceGetEnforcedPowerLimit"), self._nvml
+        return DeviceState(
+            occupants=others, comparable=self._comparable,
+            memory_used_mb=None if memory is None else round(memory.used / MIB, 1),
+            memory_total_mb=None if memory is None else round(memory.total / MIB, 1),
+            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            sm_clock_max_mhz=self._ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+            slowed_by=self._slowed_by(), temperature_c=self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            power_limit_w=None if power is None else power / 1000,
+        )  # fmt: skip
+
+    def failure(self) -> str:
+        """Why nothing can run here any more: the driver's word, or that of CUDA, started anew outside of any sandbox."""
+        try:
+            self.look(tuple)
+        except DeviceLost as lost:
+            return str(lost)
+        return self._probe()
+
+    def _others(self, ours: Callable[[], Collection[int]]) -> Iterator[Occupant]:
+        """Living processes on the device that are not ours. One that is not in sight has just died, or is numbered by a host that we do not see."""
+        computing = [
+            *(self._ask("nvmlDeviceGetComputeRunningProcesses") or ()),
+            *(self._ask("nvmlDeviceGetMPSComputeRunningProcesses") or ()),
+        ]
+        drawing = self._ask("nvmlDeviceGetGraphicsRunningProcesses") or ()
+        found, draws = {p.pid: p for p in (*drawing, *computing)}, {p.pid for p in drawing}
+        mine = set(ours())
+        self._comparable = self._comparable or bool(mine & found.keys())
+        for pid, process in found.items():
+            started = started_at(pid)
+            if pid in mine or (started is None and not _hidden(pid)):
+                continue
+            used = process.usedGpuMemory
+            yield Occupant(
+                pid=pid, started=started, name=_name(pid), memory_mb=None if used is None else round(used / MIB, 1), draws=pid in draws
+            )
+
+    def _slowed_by(self) -> tuple[str, ...]:
+        for word in ("Event", "Throttle"):  # the second for drivers and modules before the name changed
+            mask = self._ask(f"nvmlDeviceGetCurrentClocks{word}Reasons")
+            if mask is not None:
+                return tuple(said for name, said in REASONS.items() if mask & getattr(self._nvml, f"nvmlClocks{word}Reason{name}", 0))
+        return ()
+
+    def _ask(self, name: str, *rest: Any) -> Any:
+        """What the driver answers; `None` when it cannot, may not or does not know how."""
+        function = getattr(self._nvml, name, None)
+        if function is None:
+            return None
+        try:
+            return function(self._handle, *rest)
+        except self._nvml.NVMLError as error:
+            if getattr(error, "value", None) in self._lost:
+                raise DeviceLost(
+                    f"the driver says of {self.name}: {error}; check `nvidia-smi` and `dmesg`, then `ratchet resume`"
+                ) from None
+            return None
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _first_namespace() -> bool:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
+def _hidden(pid: int) -> bool:
+    """Whether it lives and /proc hides it from us, as `hidepid` does with other users' processes."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return False
+
+
+def _name(pid: int) -> str:
+    try:
+        return claims.text(psutil.Process(pid).name(), 40)
+    except psutil.Error:
+        return "?"
