@@ -66,10 +66,10 @@ class FixedFiles:
     A file is hashed again when its size, a time of it or its inode changed; one of the study's up to 1 MiB at every check, which costs nothing.
     """
 
-    def __init__(self, prepare: Path, prepare_sha256: str, data: DataFacts, package: Path = PACKAGE) -> None:
+    def __init__(self, prepare: Path, prepare_sha256: str, data: DataFacts, package: Path | None = None) -> None:
         self._expected = {prepare: prepare_sha256, **{Path(str(f["path"])): str(f["sha256"]) for f in data.files}}
         self._seen: dict[Path, tuple[int, ...]] = {}
-        self._package = package
+        self._package = package = package or PACKAGE
         self._code = {path: sha256(path) for path in sorted(package.rglob("*.py"))}
         self._code_seen = {path: _stamp(path.stat()) for path in self._code}
 
