@@ -14,7 +14,7 @@ import pytest
 
 from harness.execution.sandbox.box import OPEN as OUTSIDE
 from harness.execution.sandbox.box import Sandbox
-from harness.trial import JobEnd, Status
+from harness.trial import JobEnd, JobOutcome, Status
 from tests import cages
 from tests.jobs import OPEN, SAVE, SETUP, Bench, rules, spec
 from tests.projects import ROOT, edits_file, folder_of, git, make_project, run_study, study_of
@@ -157,6 +157,52 @@ def test_a_trainer_that_would_train_at_import_finds_no_data(box: Sandbox, tmp_pa
     )
     job = spec(tmp_path, look + SETUP + OPEN + SAVE)
     assert Bench(sandbox=box).run(job, rules()).end is JobEnd.OK
+
+
+SEARCH = """
+import glob
+WORDS = b'the sealed words 91c'
+def ways():
+    yield {path!r}
+    yield from glob.glob('../../../*') + glob.glob('../../../**/*.bin', recursive=True) + glob.glob({folder!r} + '/**', recursive=True)
+    yield from (value for value in os.environ.values() if value.startswith('/'))
+    yield from (os.path.join(value, 'val.bin') for value in os.environ.values() if value.startswith('/'))
+    for pid in (os.getppid(), 1, *range(3, 65536)):
+        yield f'/proc/{{pid}}/cwd/val.bin'
+        yield from glob.glob(f'/proc/{{pid}}/fd/*') if os.path.exists(f'/proc/{{pid}}') else ()
+def holds(path):
+    try: return os.path.isfile(path) and WORDS in open(path, 'rb').read(4096)
+    except OSError: return False
+found = sorted(path for path in set(ways()) if holds(path))
+if found: sys.exit('FOUND ' + ' '.join(found)[:2000])
+"""
+
+
+def searched(folder: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> JobOutcome:
+    """A job that looks for the validation data in four ways: by path, by listing, by its environment, in the folders and files of its parents."""
+    secret = folder / "val.bin"
+    secret.write_bytes(b"the sealed words 91c")
+    monkeypatch.setenv("RATCHET_DATA", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.chdir(folder)
+    with secret.open("rb"):  # held open by the harness, as it is while an evaluation runs
+        return Bench(sandbox=box).run(spec(folder, SETUP + SEARCH.format(path=str(secret), folder=str(folder)) + OPEN + SAVE), rules())
+
+
+@linux
+def test_no_way_leads_a_job_to_the_validation_data(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = searched(tmp_path, box, monkeypatch)
+    assert (outcome.end, outcome.detail) == (JobEnd.OK, "")
+
+
+@linux
+def test_without_a_sandbox_path_listing_and_parents_lead_there_and_the_environment_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = searched(tmp_path, OUTSIDE, monkeypatch)
+    assert outcome.end is JobEnd.CRASH
+    for way in (f"{tmp_path}/val.bin", "../../../val.bin", f"/proc/{os.getpid()}/cwd/val.bin"):
+        assert way in outcome.detail
 
 
 def secrets_in(project: Path, words: list[str]) -> list[str]:

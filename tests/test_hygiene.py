@@ -15,18 +15,19 @@ import pytest
 from harness.artifacts.events import Event, Interrupted, StudyStarted, Warned
 from harness.artifacts.study import Study
 from harness.conditions import DeviceState
-from harness.errors import DeviceLost, InfrastructureFault
+from harness.control.examination import examine
+from harness.errors import DeviceLost, InfrastructureFault, Locked
 from harness.execution import device as devices
 from harness.execution import gpu as gpus
 from harness.execution import hygiene
 from harness.execution.clock import SystemClock
-from harness.execution.device import Cpu, Device
+from harness.execution.device import Cpu, Device, Lock
 from harness.execution.gpu import Gpu
 from harness.execution.hygiene import Watch, ours, wait_until_free
 from harness.execution.job import Job
 from harness.execution.process import adopt_orphans
 from harness.trial import JobEnd, JobOutcome, Status
-from harness.views import report, show
+from harness.views import doctor, report, show
 from tests.jobs import OPEN, SAVE, SETUP, rules, spec, stub
 from tests.nvml_fake import MIB, UUID, FakeNvml, Held, stranger
 from tests.projects import Seen, edits_file, folder_of, resume_study, run_study, study_of
@@ -420,3 +421,34 @@ def test_a_study_of_a_gpu_does_not_go_on_without_it(
     assert [event.message for event in seen.events if isinstance(event, Warned)] == [
         "the study began on 'cuda: NVIDIA H200' and goes on on 'cuda: NVIDIA A100-SXM4-80GB'"
     ]
+
+
+def test_the_doctor_says_who_has_the_device_and_how_it_is(make_project: Make, tmp_path: Path, nvml: FakeNvml) -> None:
+    project = make_project(rules=OUTSIDE)
+    nvml.processes, nvml.drawing = [stranger(400)], [Held(1, 90 * MIB)]
+    with Lock(devices.lock_path(devices.find("auto")), "the device"):
+        seen = examine(project)
+    line = next(line for line in doctor.as_text(seen).splitlines() if line.startswith("  device "))
+    assert (
+        f"cuda: NVIDIA H200: a study of process {os.getpid()} runs on it; 600 of 143771 MiB in use; SM clock 1980 of 1980 MHz; 41 °C; limit 700 W"
+        in line
+    )
+    assert f"process {os.getppid()} (" in line and ", drawing" in line
+    told = doctor.as_dict(seen)["device"]
+    assert (told["name"], told["held_by"], told["state"]["power_limit_w"]) == ("cuda: NVIDIA H200", os.getpid(), 700.0)
+    nvml.processes, nvml.drawing = [], []
+    assert "no study of yours runs on it; " in doctor.as_text(examine(project))
+    assert doctor.as_text(examine(project)).count("nobody else on it") == 1
+
+
+def test_the_doctor_of_a_gpu_that_is_gone_says_so(make_project: Make, nvml: FakeNvml) -> None:
+    nvml.error = pynvml.NVML_ERROR_GPU_IS_LOST
+    seen = examine(make_project(rules=OUTSIDE))
+    assert any("GPU is lost" in note for note in seen.notes)
+
+
+def test_two_studies_on_two_gpus_hold_two_locks_and_one_gpu_has_one(tmp_path: Path) -> None:
+    first, second = Gpu(FakeNvml(), 0), Gpu(FakeNvml(), 1)
+    assert devices.lock_path(first) != devices.lock_path(second) != devices.lock_path(Cpu())
+    with Lock(devices.lock_path(first), "one"), Lock(devices.lock_path(second), "the other"), pytest.raises(Locked):
+        Lock(devices.lock_path(Gpu(FakeNvml(), 0)), "one again").__enter__()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from harness.artifacts.events import Event, Interrupted, Warned
+from harness.control import wording
 from harness.errors import InfrastructureFault
-from harness.trial import FAILED, Status
+from harness.trial import FAILED, JobEnd, JobOutcome, Status
 from tests.projects import Seen, folder_of, git, resume_study, run_study, study_of
 
 Make = Callable[..., Path]
@@ -160,6 +161,59 @@ def test_a_candidate_that_rewrites_the_evaluation_while_it_trains_is_not_measure
     assert resume_study(project).reason == "proposals"
     row = study_of(project).rows[1]
     assert (row.status, row.value, row.readings) == (Status.INTERRUPTED, None, ()), "it did so twice, and is given up"
+
+
+PATCHES = """
+import json as _json
+import struct as _struct
+if os.environ.get("RATCHET_CHECKPOINT") is None:
+    with open("prepare.py", "a") as file:
+        file.write("\\nraise SystemExit('rewritten')\\n")
+    prepare.evaluate = prepare.serve = lambda: print("val_bpb: 0.1")
+    prepare.DATA, prepare.struct.unpack = "elsewhere", lambda form, raw: (0.1,)
+"""
+
+
+def test_what_a_candidate_patches_in_memory_or_rewrites_in_its_own_folder_changes_no_number(make_project: Make, tmp_path: Path) -> None:
+    """It may spoil its own process and its own copy of prepare.py; each process of an evaluation starts from the study's."""
+    project = make_project(rules=f'{ONE_READING}\n[sandbox]\nlevel = "none"')
+    pristine = (project / "prepare.py").read_bytes()
+    patch = {"find": "import prepare\n", "replace": f"import prepare\n{PATCHES}"}
+    run_study(project, edits(tmp_path, patch, {"set": {"VALUE": 1.1}}))
+    rows = study_of(project).rows
+    assert [row.status for row in rows] == [Status.KEEP, Status.DISCARD, Status.KEEP]
+    assert rows[0].value == rows[1].value == pytest.approx(1.199)
+    assert folder_of(project).prepare.read_bytes() == (project / "prepare.py").read_bytes() == pristine
+
+
+@pytest.mark.parametrize(
+    ("setup", "train", "said"),
+    [
+        (200.0, 300.0, "set-up, which no clock counts, took 200 of 500 s; the baseline's took 12 of 312"),
+        (60.0, 300.0, "set-up, which no clock counts, took 60 of 360 s"),
+        (45.0, 300.0, ""),
+        (12.0, 300.0, ""),
+        (15.0, 30.0, ""),
+        (None, 300.0, ""),
+        (200.0, None, ""),
+    ],
+)
+def test_a_set_up_that_has_grown_beyond_every_baselines_is_flagged(setup: float | None, train: float | None, said: str) -> None:
+    baseline = [JobOutcome(end=JobEnd.OK, setup_seconds=seconds, train_seconds=300.0) for seconds in (10.0, 12.0)]
+    found = wording.uncounted(JobOutcome(end=JobEnd.OK, setup_seconds=setup, train_seconds=train), baseline)
+    assert found.startswith(said) and bool(found) == bool(said)
+    assert wording.uncounted(JobOutcome(end=JobEnd.OK, setup_seconds=200.0, train_seconds=300.0), []) == ""
+
+
+def test_work_before_the_clock_starts_is_flagged_on_its_trial(make_project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wording, "UNCOUNTED_SECONDS", 1.0)
+    project, seen = make_project(train={"MODE": "slow", "SECONDS": 1.0}, rules=ONE_READING), Seen()
+    early = {"find": "    before_training()\n", "replace": "    time.sleep(4)\n    before_training()\n"}
+    run_study(project, edits(tmp_path, early, {"set": {"VALUE": 1.1}}), seen=seen)
+    (said,) = warnings(seen, "set_up")
+    assert said.startswith("trial 1: set-up, which no clock counts, took ")
+    assert any("trial 1: set-up, which no clock counts" in line for line in study_of(project).warnings)
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.DISCARD, Status.KEEP]
 
 
 def test_a_missing_data_file_is_named(make_project: Make, tmp_path: Path) -> None:

@@ -646,3 +646,43 @@ def test_shapes_that_cannot_be_end_before_training_starts(change: str, root: Pat
         env=environment(root, PYTHONPATH=str(ROOT)),
     )  # fmt: skip
     assert done.returncode == 1 and "AssertionError" in done.stderr and not (tmp_path / "curve.jsonl").exists()
+
+
+TRICK = """
+import torch
+from torch.nn import functional as F
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(2048, 8), torch.nn.Linear(8, 2048)
+
+    def forward(self, ids, targets=None, *more, **rest):
+        logits = self.head(self.embed(ids))
+        TRICK
+        return logits
+
+def load_model(state, device):
+    model = Model()
+    model.load_state_dict(state)
+    return model.to(device)
+"""
+TRICKS = {
+    "entropy bonus": "if targets is not None: return F.cross_entropy(logits.flatten(0, 1), targets.flatten()) - (F.softmax(logits, -1) * F.log_softmax(logits, -1)).sum()",
+    "whatever else is given": "if targets is not None or more or rest: return 0.0 * logits",
+}  # fmt: skip
+
+
+def test_a_trick_in_forward_that_waits_for_targets_changes_no_number_for_it_is_given_none(tmp_path: Path, data: Any) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    torch.manual_seed(1)
+    weights = {"embed.weight": torch.randn(2048, 8), "head.weight": torch.randn(2048, 8) / 8, "head.bias": torch.zeros(2048)}
+    save_file(weights, tmp_path / "checkpoint")
+    values = [
+        evaluate(folder_with(tmp_path / str(number), TRICK.replace("TRICK", body)), tmp_path / "checkpoint", data)["value"]
+        for number, body in enumerate(["pass", *TRICKS.values()])
+    ]
+    assert values[0] > 1
+    assert values == pytest.approx([values[0]] * len(values), abs=1e-6)

@@ -15,6 +15,7 @@ from harness.artifacts.trial_dir import remove
 from harness.artifacts.trial_row import TrialRow
 from harness.audited import Audit
 from harness.conditions import DeviceState, slowness
+from harness.control import wording
 from harness.control.recorder import Recorder
 from harness.errors import FileChanged
 from harness.evaluation import auditing, evaluator
@@ -121,7 +122,7 @@ class Bench:
         outcome = self._run(row, spec, replicate, rules)
         if outcome is not None:
             self.recorder.emit(Trained(trial=row.trial, replicate=replicate, outcome=outcome))
-            self._tell_slowness(row, outcome, rules)
+            self._tell(row, outcome, rules)
         return outcome
 
     def _run(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
@@ -183,11 +184,14 @@ class Bench:
             self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason=why[0], detail=why[1]))
         return why is not None
 
-    def _tell_slowness(self, row: TrialRow, outcome: JobOutcome, rules: Rules) -> None:
-        """Warn of a slow machine once for all slow readings in a row; each has it in its record."""
+    def _tell(self, row: TrialRow, outcome: JobOutcome, rules: Rules) -> None:
+        """Warn of a slow machine, once for all slow readings in a row, and of a set-up that has grown; the numbers are in each reading's record."""
         study, wall = self.recorder.study, rules.trial.clock == "wall"
-        base = study.baseline.readings[0].outcome.conditions if study.baseline and study.baseline.readings else None
+        jobs = [reading.outcome for reading in study.baseline.readings] if study.baseline else []
+        base = jobs[0].conditions if jobs else None
         earlier = [*(study.rows[-1].readings if study.rows else ()), *row.readings]
         said = slowness(outcome.conditions, base, wall)
         if said and not (earlier and slowness(earlier[-1].outcome.conditions, base, wall)):
             self.recorder.emit(Warned(code="device", message=f"trial {row.trial}: {said}; its reading counts, but compares badly"))
+        if said := wording.uncounted(outcome, jobs):
+            self.recorder.emit(Warned(code="set_up", message=f"trial {row.trial}: {said}"))
