@@ -19,6 +19,7 @@ from tests.nights import must_be_whole
 from tests.projects import folder_of, keeping_the_table, make_project, run_study, study_of
 
 MIB = 1 << 20
+LATE = {(Status.TIMEOUT, "training"), (Status.TIMEOUT, "compute_cap")}  # a chain of forks may use up the CPU time first
 FILL = """    import itertools
     for number in itertools.count():
         with open(f"{os.environ['TMPDIR']}/{number}", "wb", buffering=0) as file:
@@ -26,7 +27,7 @@ FILL = """    import itertools
                 file.write(b"x" * (1 << 20))
 """
 FLOOD = """    block = b"x" * (1 << 20)
-    for _ in range(64):
+    for _ in range(8):
         os.write(1, block)
     os.close(1)
     os.close(2)
@@ -70,7 +71,7 @@ def edits(folder: Path, *bodies: str) -> Path:
 @pytest.mark.slow
 def test_a_night_of_greedy_candidates_ends_each_by_its_name_and_judges_the_honest_one(box: Sandbox, tmp_path: Path) -> None:
     """In whatever sandbox this machine has. The harness's own memory, record and folder are as after a quiet night."""
-    limits = "[trial]\ntrain_seconds = 4\nmemory_mb = 300\n[sandbox]\nscratch_mb = 32\n[log]\ntrain_log_kb = 64\n[stop]\ntrials = 5\n[escalation]\nconsecutive_crashes = 9"
+    limits = "[trial]\ntrain_seconds = 6\nmemory_mb = 300\n[sandbox]\nscratch_mb = 32\n[log]\ntrain_log_kb = 64\n[stop]\ntrials = 5\n[escalation]\nconsecutive_crashes = 9"
     project = make_project(tmp_path / "p", rules=f"[keep]\nbaseline_readings = 1\n{limits}")
     before = psutil.Process().memory_info().rss
     run_study(project, edits(tmp_path, FILL, FLOOD, HOG, CLING), seen=keeping_the_table(project))
@@ -79,11 +80,11 @@ def test_a_night_of_greedy_candidates_ends_each_by_its_name_and_judges_the_hones
     reasons = [(row.status, row.verdict.reason if row.verdict else "") for row in rows]
     full = {(Status.CRASH, "exit_code"), (Status.OOM, "memory_limit"), (Status.OOM, "killed"), (Status.OOM, "out_of_memory")}
     if box.level != "full":  # many files are not limited there: then the clock ends it
-        full.add((Status.TIMEOUT, "training"))
+        full |= LATE
     assert reasons[1] in full, reasons
     assert rows[2].status in (Status.KEEP, Status.DISCARD), "to flood is no crime"
     assert rows[3].status is Status.OOM, reasons
-    assert reasons[4] == (Status.TIMEOUT, "training")
+    assert reasons[4] in LATE, reasons
     assert rows[5].status is Status.KEEP and rows[5].value == pytest.approx(1.099)
     for row in rows:
         files = list(folder_of(project).trial(row.folder).path.rglob("*"))

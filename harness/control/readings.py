@@ -83,6 +83,7 @@ class Bench:
 
         A job that ends badly says nothing: the training will end in the same way, and at once.
         """
+        self.fixed.check()
         started, spec = self.clock.monotonic(), replace(self._spec(row, REHEARSAL, files, None), seed=0, rehearsal=True)
         outcome = self._run(row, spec, REHEARSAL, rules)
         if outcome is None:
@@ -126,7 +127,6 @@ class Bench:
         return outcome
 
     def _run(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
-        self.fixed.check()
         if not hygiene.wait_until_free(self.device, self.began, self.clock, self.interrupted):
             return None
         spec.folder.create()
