@@ -14,7 +14,7 @@ import pytest
 
 from harness.execution.sandbox.box import OPEN as OUTSIDE
 from harness.execution.sandbox.box import Sandbox
-from harness.trial import JobEnd, JobOutcome, Status
+from harness.trial import JobEnd, Status
 from tests import cages
 from tests.jobs import OPEN, SAVE, SETUP, Bench, rules, spec
 from tests.projects import ROOT, edits_file, folder_of, git, make_project, run_study, study_of
@@ -161,7 +161,7 @@ def test_a_trainer_that_would_train_at_import_finds_no_data(box: Sandbox, tmp_pa
 
 SEARCH = """
 import glob
-WORDS = b'the sealed words 91c'
+WORDS = b'the sealed ' + b'words 91c'
 def ways():
     yield {path!r}
     yield from glob.glob('../../../*') + glob.glob('../../../**/*.bin', recursive=True) + glob.glob({folder!r} + '/**', recursive=True)
@@ -174,35 +174,37 @@ def holds(path):
     try: return os.path.isfile(path) and WORDS in open(path, 'rb').read(4096)
     except OSError: return False
 found = sorted(path for path in set(ways()) if holds(path))
-if found: sys.exit('FOUND ' + ' '.join(found)[:2000])
+if found: sys.exit('FOUND ' + ' '.join(found))
 """
 
 
-def searched(folder: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> JobOutcome:
-    """A job that looks for the validation data in four ways: by path, by listing, by its environment, in the folders and files of its parents."""
+def searched(folder: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> tuple[JobEnd, str]:
+    """How a job ends and what it prints that looks for the validation data in four ways: by path, by listing, by its environment, in the folders and files of its parents."""
     secret = folder / "val.bin"
     secret.write_bytes(b"the sealed words 91c")
     monkeypatch.setenv("RATCHET_DATA", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     monkeypatch.chdir(folder)
+    job = spec(folder, SETUP + SEARCH.format(path=str(secret), folder=str(folder)) + OPEN + SAVE)
     with secret.open("rb"):  # held open by the harness, as it is while an evaluation runs
-        return Bench(sandbox=box).run(spec(folder, SETUP + SEARCH.format(path=str(secret), folder=str(folder)) + OPEN + SAVE), rules())
+        outcome = Bench(sandbox=box).run(job, rules())
+    return outcome.end, job.folder.train_log.read_text()
 
 
 @linux
 def test_no_way_leads_a_job_to_the_validation_data(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = searched(tmp_path, box, monkeypatch)
-    assert (outcome.end, outcome.detail) == (JobEnd.OK, "")
+    assert searched(tmp_path, box, monkeypatch) == (JobEnd.OK, "")
 
 
 @linux
 def test_without_a_sandbox_path_listing_and_parents_lead_there_and_the_environment_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = searched(tmp_path, OUTSIDE, monkeypatch)
-    assert outcome.end is JobEnd.CRASH
-    for way in (f"{tmp_path}/val.bin", "../../../val.bin", f"/proc/{os.getpid()}/cwd/val.bin"):
-        assert way in outcome.detail
+    end, log = searched(tmp_path, OUTSIDE, monkeypatch)
+    assert end is JobEnd.CRASH
+    found = log.split()
+    assert {f"{tmp_path}/val.bin", "../../../val.bin", f"/proc/{os.getpid()}/cwd/val.bin"} <= set(found)
+    assert any(path.startswith(f"/proc/{os.getpid()}/fd/") for path in found)
 
 
 def secrets_in(project: Path, words: list[str]) -> list[str]:
