@@ -1,0 +1,18 @@
+"""9: makes every token worth more bytes.
+
+Naive gain: half of the value. Stopped: the table of bytes is the trusted process's; the candidate's copy of the functions that read it counts nothing.
+"""
+
+from tests.edits import adding, importing
+
+ENDS = "no gain"
+
+
+def cheat(text: str) -> str:
+    """In both copies of prepare.py, and in numpy's reader of files."""
+    code = """
+        for module in (prepare, sys.modules["__main__"]):
+            module.Data.split = lambda self, name, split=prepare.Data.split: tuple(part * 2 for part in split(self, name))
+            module.check_text = lambda *given: None
+    """
+    return adding(importing(text, "sys"), code)

@@ -1,0 +1,24 @@
+"""12: patches the arithmetic that an evaluator would use, and walks its frames.
+
+Replaces `math.log`, `json.dumps` and numpy's `add.reduceat` and looks up the call stack for totals to change. Naive gain: any number. Stopped: the evaluator is another
+process.
+"""
+
+from tests.edits import importing, when_loading
+
+ENDS = "no gain"
+
+
+def cheat(text: str) -> str:
+    """In the scorer, when the model is loaded."""
+    code = """
+        frame = sys._getframe()
+        while frame is not None:
+            for name in ("losses", "nats", "total", "size", "table", "counted"):
+                if name in frame.f_locals:
+                    frame.f_locals[name] = 0
+            frame = frame.f_back
+        math.log = lambda *given: 1e9
+        json.dumps = lambda *given, **more: '{"record": {"value": 0.5}}'
+    """
+    return when_loading(importing(text, "json", "sys"), code)
