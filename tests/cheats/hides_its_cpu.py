@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.test_cheats import Seen
 
 ENDS = ("timeout", "compute_cap")
-STEPS = 60
+STEPS = 40
 
 
 def cheat(text: str) -> str:
@@ -23,7 +23,7 @@ def cheat(text: str) -> str:
             tensor.data.share_memory_()
         for more in range({STEPS}):
             inputs, targets = next(batches)
-            set_schedule(optimizers, 0.5 + 0.5 * more / {STEPS})
+            set_schedule(optimizers, 0.75 + 0.25 * more / {STEPS})
             child = os.fork()
             if child == 0:
                 loss_function(gpt, setup, inputs, targets).backward()

@@ -1,7 +1,7 @@
 """The seccomp filter as classic BPF: what a training job never needs is refused, whatever else holds.
 
-Refused are: other processes' memory, namespaces and mounts, the kernel's risky corners, the clocks, IPC that outlives a process, and every socket that is
-not AF_UNIX. `clone3` is said not to exist, because its flags cannot be seen from here; the C library then uses `clone`, whose flags can.
+Refused are: other processes' memory, namespaces and mounts, the kernel's risky corners, the clocks, IPC that outlives a process, every socket that is
+not AF_UNIX, and whatever drops pages of shared files from memory or tells which are there: one scorer could so tell the next what it saw. `clone3` is said not to exist, because its flags cannot be seen from here; the C library then uses `clone`, whose flags can.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import os
 import struct
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-NUMBER, ARCHITECTURE, FIRST, SECOND = 0, 4, 16, 24
+NUMBER, ARCHITECTURE, FIRST, SECOND, THIRD = 0, 4, 16, 24, 32
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
 EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 AF_UNIX = 1
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+MADV_COLD, MADV_PAGEOUT = 20, 21
 NEW_ANYTHING = 0x7E020000
 X32 = 0x40000000
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-SPECIAL = {"clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29)}
+SPECIAL = {"clone": (56, 220), "clone3": (435, 435), "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "madvise": (28, 233)}
 DENIED = {  # x86_64, aarch64; None where the call does not exist
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272),
     "pidfd_getfd": (438, 438), "bpf": (321, 280), "userfaultfd": (323, 282), "perf_event_open": (298, 241), "io_uring_setup": (425, 425),
@@ -31,6 +32,7 @@ DENIED = {  # x86_64, aarch64; None where the call does not exist
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
     "syslog": (103, 116), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "settimeofday": (164, 170), "adjtimex": (159, 171),
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
+    "fadvise64": (221, 223), "preadv2": (327, 286), "mincore": (27, 232), "cachestat": (451, 451),
 }  # fmt: skip
 
 
@@ -51,6 +53,8 @@ def program(machine: str | None = None) -> bytes:
     for call in ("socket", "socketpair"):
         code += [(EQUAL, 0, 4, special[call]), (LOAD, 0, 0, FIRST), (EQUAL, 1, 0, AF_UNIX), _refuse(EAFNOSUPPORT), (RETURN, 0, 0, ALLOW)]
     code += [(EQUAL, 0, 4, special["clone"]), (LOAD, 0, 0, FIRST), (ANY_BIT, 0, 1, NEW_ANYTHING), _refuse(EPERM), (RETURN, 0, 0, ALLOW)]
+    code += [(EQUAL, 0, 5, special["madvise"]), (LOAD, 0, 0, THIRD), (EQUAL, 1, 0, MADV_COLD), (EQUAL, 0, 1, MADV_PAGEOUT), _refuse(EPERM)]
+    code += [(RETURN, 0, 0, ALLOW)]
     code += [(EQUAL, 0, 4, special["ioctl"]), (LOAD, 0, 0, SECOND), (EQUAL, 1, 0, TIOCSTI), (EQUAL, 0, 1, TIOCLINUX), _refuse(EPERM)]
     code += [(RETURN, 0, 0, ALLOW)]
     return b"".join(struct.pack("<HBBI", *one) for one in code)
