@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.execution.process import ProcessTree, clean_environment
 from harness.execution.sandbox.box import OPEN as OUTSIDE
 from harness.execution.sandbox.box import Sandbox
 from harness.trial import JobEnd, Status
@@ -271,3 +272,36 @@ def test_the_scorer_is_caged_too(box: Sandbox, tmp_path: Path) -> None:
     assert rows[0].value is not None
     assert rows[0].value > 1
     assert rows[1].status in (Status.KEEP, Status.DISCARD)
+
+
+HIDING = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then adds a child's time to nobody's
+reader, writer = os.pipe()
+used = 0.0
+for _ in range(12):
+    if os.fork() == 0:
+        while time.process_time() < 0.15: pass
+        os.write(writer, repr(time.process_time()).encode().ljust(32))
+        os._exit(0)
+    used += float(os.read(reader, 32))
+print(used, flush=True)
+time.sleep(30)
+"""
+
+
+def test_children_that_nobody_waits_for_are_counted_where_there_is_a_control_group(box: Sandbox, tmp_path: Path) -> None:
+    if not box.groups:
+        pytest.skip("no control group can be made here")
+    folder, log = tmp_path / "job", tmp_path / "log"
+    folder.mkdir()
+    folder.chmod(0o755)
+    box.admit(folder)
+    tree = ProcessTree([sys.executable, "-I", "-S", "-c", HIDING], folder, clean_environment(folder / ".scratch", {}), log, 1 << 16, [], box)
+    while b"\n" not in log.read_bytes():
+        assert tree.poll() is None, log.read_text()
+        tree.drain()
+        time.sleep(0.01)
+    counted = tree.sample()
+    tree.end(grace=0.0)
+    assert counted > 0.9 * float(log.read_text())

@@ -103,6 +103,7 @@ class ProcessTree:
         self.started = started_at(self.pid) or 0.0
         self._usage = Usage(bool(sandbox.means and sandbox.means.namespaces))
         self._drained = False
+        self._cpu = 0.0
 
     def poll(self) -> int | None:
         """Exit code, negative for a signal; `None` while it runs."""
@@ -128,8 +129,9 @@ class ProcessTree:
                     self._shorten()
 
     def sample(self) -> float:
-        """Note the tree's memory now, and return its CPU seconds so far."""
-        return self._usage.look(self.pid)
+        """Note the tree's memory now, and return its CPU seconds so far: by looks, or by the kernel's count where there is a group."""
+        self._cpu = max(self._cpu, self._usage.look(self.pid), cgroup.cpu_seconds(self._group))
+        return self._cpu
 
     @property
     def peak_memory_mb(self) -> float | None:

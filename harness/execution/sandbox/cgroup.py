@@ -1,4 +1,5 @@
-"""A control group a start, where the unified hierarchy can be written: all of a job ends at one word, and its processes and memory have a limit.
+"""A control group a start, where the unified hierarchy can be written: all of a job ends at one word, its processes and memory have a limit, and the
+kernel counts its CPU time.
 
 Only what was read back counts. A hierarchy without controllers still ends everything; limits are then kept by others.
 """
@@ -52,6 +53,15 @@ def held(group: str) -> list[str]:
     read = {"pids": "pids.max", "memory": "memory.max"}
     found = [name for name, file in read.items() if (Path(group) / file).exists() and (Path(group) / file).read_text().strip() != "max"]
     return [*found, *(["kill"] if (Path(group) / "cgroup.kill").exists() else [])]
+
+
+def cpu_seconds(group: str) -> float:
+    """CPU seconds of all that ever ran in it, also of children that nobody waited for; 0 without a group."""
+    try:
+        lines = (Path(group) / "cpu.stat").read_text().splitlines() if group else []
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1e6 for line in lines if line.startswith("usage_usec ")), 0.0)
 
 
 def end(group: str) -> None:
