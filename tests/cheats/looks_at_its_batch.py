@@ -12,4 +12,4 @@ TEMPTING = True
 
 def cheat(text: str) -> str:
     """Ids that occur in the batch become likelier."""
-    return answering(text, "counts = torch.bincount(ids.flatten(), minlength=logits.size(-1))\nreturn logits + torch.log1p(counts)")
+    return answering(text, "counts = torch.bincount(ids.flatten(), minlength=logits.size(-1))\nreturn logits + 0.3 * torch.log1p(counts)")
