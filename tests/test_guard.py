@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,6 +124,30 @@ def test_a_text_that_may_not_run_is_refused(text: str, reason: str, said: str) -
     assert error.reason == reason
     assert said in str(error)
     assert error.earlier is None
+
+
+RANDOM = hashlib.sha512(b"data").hexdigest() * 8 + "".join(hashlib.sha512(bytes([n])).hexdigest() for n in range(12))
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [
+        "".join(f"A{n} = '{RANDOM[at : at + 90]}'\n" for n, at in enumerate(range(1024, len(RANDOM), 90))),
+        "".join(f"# {RANDOM[at : at + 90]}\n" for at in range(1024, len(RANDOM), 90)),
+        "".join(f"A_{RANDOM[at : at + 90]} = 1\n" for at in range(1024, len(RANDOM), 90)),
+    ],
+    ids=["literals", "comments", "names"],
+)
+def test_data_in_many_small_pieces_is_refused(carried: str) -> None:
+    error = refusal(PARENT + carried)
+    assert error.reason == "literal"
+    assert "the limit is 400, 4 times [scope] max_literal_bytes" in str(error)
+
+
+def test_a_program_may_grow_by_half_as_much_again_and_shrink() -> None:
+    more = "".join(f"\n\ndef part_{n}(x, rate=RATE):\n    return torch.relu(x - {n}) * rate\n" for n in range(20))
+    check(proposal({"train.py": PARENT + more}), RULES, {"train.py": PARENT}, {})
+    check(proposal({"train.py": PARENT}), RULES, {"train.py": PARENT + more}, {})
 
 
 def test_a_proposal_without_files_changes_nothing() -> None:

@@ -1,10 +1,13 @@
-"""What a text may carry: so many bytes, plain characters, no literal so long that data could ride in it. Pure; raises `ProposalRefused`."""
+"""What a text may carry: so many bytes, plain characters, no literal so long that data could ride in it, and no more than a program grows by. Pure;
+raises `ProposalRefused`.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 import unicodedata
+import zlib
 from collections.abc import Iterator
 
 from harness.errors import ProposalRefused
@@ -14,6 +17,7 @@ SUSPECT = re.compile(r"[\x00-\x08\x0b\r\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202
 CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 UTF8 = frozenset({"utf-8", "utf8", "utf_8", "u8"})
 NUMBER_BYTES = {float: 8, complex: 16}
+GROWTH = 4  # of the limit of one expression: what a whole file may gain once it is packed; code of that much is some thirty kilobytes
 
 
 def check_size(path: str, text: str, max_file_kb: int) -> None:
@@ -57,6 +61,18 @@ def check_literals(path: str, tree: ast.Module, limit: int) -> None:
             size = max(sizes) if max(sizes) > limit else sum(sizes)
             said = f"{what}: {size:,} bytes; the limit is {limit:,} ([scope] max_literal_bytes)"
             raise ProposalRefused("literal", f"{path}:{expression.lineno}: {said}")
+
+
+def check_growth(path: str, text: str, parent: str, limit: int) -> None:
+    """Not so much more than its parent, packed, that data could ride in many short literals, in names or in comments; a packed program is a quarter of its size."""
+    grown, most = _packed(text) - _packed(parent), GROWTH * limit
+    if grown > most:
+        said = f"packed, it holds {grown:,} bytes more than before; the limit is {most:,}, {GROWTH} times [scope] max_literal_bytes"
+        raise ProposalRefused("literal", f"{path}: {said}")
+
+
+def _packed(text: str) -> int:
+    return len(zlib.compress(text.encode("utf-8", "surrogatepass"), 9))
 
 
 def _expressions(tree: ast.Module) -> Iterator[ast.expr]:

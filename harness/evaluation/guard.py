@@ -29,6 +29,7 @@ def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: M
     texts = _in_scope(proposal, rules.scope)
     for path in sorted(texts):
         tree = examine(path, texts[path], rules.scope)
+        carried.check_growth(path, texts[path], parents.get(path, ""), rules.scope.max_literal_bytes)
         _check_contract(path, tree, parents.get(path, ""))
     after = {**parents, **texts}
     _check_difference(parents, after)
