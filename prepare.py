@@ -171,10 +171,13 @@ def describe(profile: str, root: str | None = None) -> Json:
 
 
 class Channel:
-    """One JSON object with one key a line over a stream socket, raw bytes after it where the contract says so."""
+    """One JSON object with one key a line over a stream socket, raw bytes after it where the contract says so.
 
-    def __init__(self, sock: socket.socket | int) -> None:
-        self.sock = socket.socket(fileno=sock) if isinstance(sock, int) else sock
+    A message may bring at most `handed` descriptors: whoever holds too many that it never wanted can open no file any more.
+    """
+
+    def __init__(self, sock: socket.socket | int, handed: int = 0) -> None:
+        self.sock, self._handed = socket.socket(fileno=sock) if isinstance(sock, int) else sock, handed
         self._buffer, self.descriptors = bytearray(), list[int]()
 
     def send(self, kind: str, body: Json, payload: bytes = b"") -> None:
@@ -205,7 +208,7 @@ class Channel:
 
     def _fill(self) -> bool:
         try:
-            data, descriptors, _, _ = socket.recv_fds(self.sock, MAX_LINE, 4)
+            data, descriptors = socket.recv_fds(self.sock, MAX_LINE, self._handed)[:2] if self._handed else (self.sock.recv(MAX_LINE), [])
         except ConnectionResetError:
             return False
         self.descriptors += descriptors
@@ -377,7 +380,7 @@ def make_setup(profile: str, device: str, seed: int, threads: int) -> Setup:
 def setup() -> Setup:
     """Begin a run: the harness's `hello`, or by hand the flags of `train.py`. Exits with 1 when there is no sound data."""
     if "RATCHET_SOCKET" in os.environ:
-        _job.channel = Channel(int(os.environ["RATCHET_SOCKET"]))
+        _job.channel = Channel(int(os.environ["RATCHET_SOCKET"]), handed=2)
         _job.setup = make_setup(**_job.channel.receive("hello")[1])
         return _job.setup
     parser = argparse.ArgumentParser(description="Train by hand, evaluate, print a summary. Clock and amount: the profile's unless given.")
@@ -647,7 +650,9 @@ def serve() -> int:
             raw = np.frombuffer(channel.read(4 * count * (length + (kind == "beginnings"))), dtype="<i4")
             ids = torch.from_numpy(raw[: count * length].astype(np.int64)).to(made.device).view(count, length)
             with torch.inference_mode(), made.precision():
-                logits = model(ids[:, :-1]).float()  # a wrong shape fails in the next lines
+                logits, shape = model(ids[:, :-1]).float(), (count, length - 1, made.vocab_size)
+                if logits.shape != shape:  # an answer that is too short would be waited for
+                    raise ValueError(f"logits {tuple(logits.shape)} instead of {shape}")
                 if kind == "rows":
                     numbers = cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
                 else:

@@ -424,7 +424,7 @@ def pair() -> Iterator[tuple[Any, socket.socket]]:
 
 
 def test_a_message_arrives_whole_with_its_descriptors(pair: tuple[Any, socket.socket], tmp_path: Path) -> None:
-    channel, other = pair
+    channel, other = prepare.Channel(pair[0].sock, handed=2), pair[1]
     (tmp_path / "file").write_text("tokens")
     other.sendall(b'{"go": {"clock": ')
     with (tmp_path / "file").open() as file:
@@ -434,6 +434,16 @@ def test_a_message_arrives_whole_with_its_descriptors(pair: tuple[Any, socket.so
     assert channel.read(4) == b"rest"
     with open(channel.descriptors[0]) as copy:  # noqa: PTH123
         assert copy.read() == "tokens"
+
+
+def test_a_side_that_was_promised_no_descriptors_takes_none(pair: tuple[Any, socket.socket]) -> None:
+    channel, other = pair
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    for _ in range(9):
+        socket.send_fds(other, [b" "], [0, 1, 2, other.fileno()])
+    other.sendall(b'{"ready": {}}\n')
+    assert channel.receive("ready") == ("ready", {})
+    assert (sum(1 for _ in Path("/proc/self/fd").iterdir()), channel.descriptors) == (before, [])
 
 
 @pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b"{}\n", b'{"go": 1}\n', b'{"a": {}, "go": {}}\n', b'{"b": {}}\n'])

@@ -600,6 +600,7 @@ def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         ("pass", "os._exit(3)", "scorer_died", "ended after 0 of"),
         ("pass", "raise MemoryError('too large')", "scorer_died", "MemoryError: too large"),
         ("pass", "return torch.zeros(ids.shape[0], ids.shape[1] - 1, 2048)", "scorer_died", "ValueError"),
+        ("pass", "return torch.zeros(*ids.shape, 2112)", "scorer_died", "2112) instead of (32, 256, 2048)"),
         ("pass", "return torch.full((*ids.shape, 2048), float('nan'))", "not_finite", "such as nan"),
     ],
 )
