@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.audited import Audit
 from harness.evaluation import judge, rereading
 from harness.rules import Rules
 from harness.sections import Keep, Metric, StopAt
@@ -351,6 +352,16 @@ def test_where_readings_are_paired_an_equal_reading_means_that_the_change_does_n
     kept = judge.judge(rules(), late, reading(1.4), NOISE, change(0)).next_bar
     assert kept is not None
     assert (kept.reading, kept.paired) == (1.4, True)
+
+
+@pytest.mark.parametrize(
+    ("correction", "value", "status"), [(-3e-4, 1.49999999, Status.DISCARD), (0.0, 1.49999999, Status.KEEP), (-3e-4, 1.4999, Status.KEEP)]
+)
+def test_a_corrected_value_is_the_same_up_to_its_rounding(correction: float, value: float, status: Status) -> None:
+    late = Bar(ref=1.5, reading=1.5, paired=True)
+    claimed = reading(value + correction).model_copy(update={"audit": Audit(positions=1024, correction=correction)})
+    assert claimed.value == pytest.approx(value)
+    assert judge.judge(rules(), late, claimed, NOISE, change(0)).status is status
 
 
 def test_where_readings_are_paired_the_incumbent_is_not_measured_again() -> None:

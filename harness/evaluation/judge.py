@@ -18,6 +18,7 @@ from harness.trial import Bar, Change, JobEnd, Noise, Reading, Status, Verdict
 RAMP = 0.05
 RAMP_CAP = 1.0
 DELETION_CREDIT = 0.5
+CORRECTED = 1e-6
 INVALID_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer"})
 ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
 
@@ -112,7 +113,7 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
     debiased = rules.keep.rule == "debiased"
     threshold = ref + min(RAMP * bar.since, RAMP_CAP) * sigma if debiased else ref
     cost = _complexity(change, rules.keep.complexity_per_line, sigma) if debiased else 0.0
-    if bar.paired and reading.value == bar.reading:
+    if bar.paired and bar.reading is not None and abs(reading.value - bar.reading) <= _rounding(reading):
         return _without_effect(rules, bar, reading.value, noise, change)
     keep = y < threshold - cost
     gain, error = ref - y, sigma * math.sqrt(1.0 + 1.0 / bar.readings)
@@ -129,6 +130,11 @@ def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change
         sigma=sigma,
         next_bar=_after_keep(bar, sign, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
     )
+
+
+def _rounding(reading: Reading) -> float:
+    """How far two readings of the same program are apart: not at all, or by what float32 claims leave of a correction."""
+    return CORRECTED if reading.audit is not None and reading.audit.correction else 0.0
 
 
 def _without_effect(rules: Rules, bar: Bar, value: float, noise: Noise, change: Change) -> Verdict:
