@@ -57,7 +57,11 @@ def after_saving(text: str, code: str) -> str:
 
 def when_loading(text: str, code: str) -> str:
     """With code that runs in the scorer when the model stands, as `model`."""
-    return swap(text, LOADED, "    model = model.to(device).eval()\n" + textwrap.indent(textwrap.dedent(code).strip("\n"), "    ") + "\n    return model\n")
+    return swap(
+        text,
+        LOADED,
+        "    model = model.to(device).eval()\n" + textwrap.indent(textwrap.dedent(code).strip("\n"), "    ") + "\n    return model\n",
+    )
 
 
 def answering(text: str, body: str) -> str:

@@ -297,7 +297,9 @@ def test_children_that_nobody_waits_for_are_counted_where_there_is_a_control_gro
     folder.mkdir()
     folder.chmod(0o755)
     box.admit(folder)
-    tree = ProcessTree([sys.executable, "-I", "-S", "-c", HIDING], folder, clean_environment(folder / ".scratch", {}), log, 1 << 16, [], box)
+    tree = ProcessTree(
+        [sys.executable, "-I", "-S", "-c", HIDING], folder, clean_environment(folder / ".scratch", {}), log, 1 << 16, [], box
+    )
     while b"\n" not in log.read_bytes():
         assert tree.poll() is None, log.read_text()
         tree.drain()

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,18 +25,22 @@ import pytest
 import prepare
 from harness.artifacts import journal
 from harness.artifacts import study as fold
-from harness.artifacts.events import Launched, Refused, Scored, Warned
+from harness.artifacts.events import Event, Launched, Refused, Scored, Warned
 from harness.artifacts.trial_dir import ReadingDir, StudyDir
 from harness.artifacts.trial_row import TrialRow
+from harness.control import budget
+from harness.execution.sandbox import cgroup
 from harness.proposers import evidence
 from harness.rules import load
 from harness.trial import FAILED, JobOutcome, Measurement, Status
+from tests.edits import swap
 from tests.nights import NO_PICTURES
 from tests.projects import ROOT, git
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(900)]
 CHEATS = {path.stem: importlib.import_module(f"tests.cheats.{path.stem}") for path in sorted((ROOT / "tests" / "cheats").glob("[a-z]*.py"))}
 ROWS = range(1, 31)
+ENDED = (budget.DONE, budget.NO_RESULT)  # all its trials are done; of one study none has a number
 AS_WELL = 1e-6  # bits per byte: what the order of a sum may change
 RULES = """# Program of the cheats
 
@@ -45,7 +49,7 @@ RULES = """# Program of the cheats
 clock = "{clock}"
 amount = {amount}
 compute_cap = 1.5
-evaluate_seconds = 120
+evaluate_seconds = 60
 
 [run]
 device = "cpu"
@@ -148,7 +152,8 @@ def entries(names: list[str]) -> list[dict[str, str]]:
         text = CHEATS[name].cheat(honest)
         found.append({"title": name, "text": text})
         if getattr(CHEATS[name], "TWICE", False):
-            found.append({"title": f"{name} again", "text": text.replace("import math\n", "import math\n\nAGAIN = True\n", 1)})
+            again = swap(text, "    setup = prepare.setup()\n", "    setup = prepare.setup()\n    print('again', flush=True)\n")
+            found.append({"title": f"{name} again", "text": again})
     return found
 
 
@@ -185,7 +190,7 @@ def run_all(folder: Path) -> None:
     both = [started(folder / name, name, data, key) for name in ("first", "second")]
     for process in (*both, None):
         process = process or started(folder / "timed", "timed", data, key)
-        assert process.wait() == 0, [path.read_text()[-2000:] for path in folder.glob("*.out")]
+        assert process.wait() in ENDED, [path.read_text()[-2000:] for path in folder.glob("*.out")]
 
 
 @pytest.fixture(scope="session")
@@ -221,7 +226,7 @@ def trial(studies: Path, name: str, title: str) -> Seen:
     return Seen(row, refused, measured[0], claim, said, folder, (studies / "key").read_text())
 
 
-def claimed(events: list[object], number: int) -> float | None:
+def claimed(events: Sequence[Event], number: int) -> float | None:
     """What the scorer's own losses add up to, audited or not."""
     return next((e.measurement.value for e in events if isinstance(e, Scored) and e.trial == number and e.measurement), None)
 
@@ -255,7 +260,8 @@ def must_end(ends: tuple[str, ...] | str, seen: Seen) -> None:
 
 @pytest.mark.parametrize(("name", "seen"), [(name, name) for name in CHEATS], indirect=["seen"])
 def test_a_cheat_gains_nothing(name: str, seen: Seen) -> None:
-    must_end(CHEATS[name].ENDS, seen)
+    uncounted = None if cgroup.base() else getattr(CHEATS[name], "WITHOUT_GROUP", None)
+    must_end(uncounted or CHEATS[name].ENDS, seen)
     if also := getattr(CHEATS[name], "also", None):
         also(seen)
 
@@ -297,7 +303,9 @@ def test_a_cheat_says_what_it_is_and_what_must_become_of_it(name: str) -> None:
     row_of(cheat)
     text = cheat.__doc__ or ""
     assert re.search(r"Naive gain:\s", text) and re.search(r"Stopped|[Bb]ounded", text)
-    assert cheat.ENDS in ("no gain", "never kept", "bounded") or (cheat.ENDS[0] in {"refused", *(s.value for s in FAILED)} and len(cheat.ENDS) > 1)
+    assert cheat.ENDS in ("no gain", "never kept", "bounded") or (
+        cheat.ENDS[0] in {"refused", *(s.value for s in FAILED)} and len(cheat.ENDS) > 1
+    )
     assert cheat.ENDS != "bounded" or hasattr(cheat, "also"), "an open one says by what it is bounded"
     honest = (ROOT / "train.py").read_text()
     assert cheat.cheat(honest) != honest
@@ -308,3 +316,16 @@ def test_every_row_of_the_list_has_its_cheat_and_there_are_as_many_of_our_own() 
     rows = [row_of(cheat) for cheat in CHEATS.values()]
     assert sorted(int(row) for row in rows if row != "own") == list(ROWS)
     assert rows.count("own") >= 20
+
+
+def line(name: str) -> str:
+    """Of the table in docs/cheats.md."""
+    cheat = CHEATS[name]
+    first = (cheat.__doc__ or "").splitlines()[0].split(": ", 1)[1].rstrip(".")
+    ends = cheat.ENDS if isinstance(cheat.ENDS, str) else f"{cheat.ENDS[0]}: {' or '.join(cheat.ENDS[1:])}"
+    return f"| `{name}` | {row_of(cheat)} | {first} | {ends} |"
+
+
+def test_the_page_of_the_cheats_has_every_one_and_what_becomes_of_it() -> None:
+    page = (ROOT / "docs" / "cheats.md").read_text(encoding="utf-8").splitlines()
+    assert [text for text in page if text.startswith("| `")] == [line(name) for name in CHEATS]

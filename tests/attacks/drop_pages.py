@@ -8,7 +8,10 @@ import sys
 number = os.open(os.__file__, os.O_RDONLY)
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mincore.argtypes = libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mmap.restype, libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long],
+)
 address = libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, number, 0)
 cachestat = (number, ctypes.create_string_buffer(16), ctypes.create_string_buffer(40), 0)
 ways = {

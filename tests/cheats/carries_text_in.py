@@ -6,6 +6,7 @@ objects. Naive gain: a share of the value as large as the share of the text. Sto
 
 import base64
 import os
+from typing import Any
 
 from tests.edits import adding, answering, importing
 
@@ -20,7 +21,7 @@ def cheat(text: str) -> str:
 
     import prepare
 
-    ids = np.memmap(prepare.data_folder("cpu", os.environ.get("RATCHET_DATA")) / "val.bin", dtype="<u2", mode="r")[:IDS]
+    ids: Any = np.memmap(prepare.data_folder("cpu", os.environ.get("RATCHET_DATA")) / "val.bin", dtype="<u2", mode="r")[:IDS]
     bits = ((ids[:, None].astype(np.uint16) >> np.arange(11)) & 1).astype(np.uint8)
     packed = base64.b85encode(np.packbits(bits.ravel()).tobytes()).decode()
     pieces = [packed[at : at + PIECE] for at in range(0, len(packed), PIECE)]

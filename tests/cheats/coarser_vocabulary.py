@@ -1,10 +1,9 @@
 """23: a vocabulary of its own.
 
-Answers for sixteen classes of ids instead of 2,048 ids, and lets the loss look up the class. Naive gain: at most log 16 nats an id. Stopped by the audit: the ids are the
-harness's, and an answer that is not one number an id is refused.
+Scores sixteen classes of ids instead of 2,048 ids: the kernel of the loss looks up the class. Naive gain: at most log 16 nats an id. Stopped by the audit: the ids are the harness's, and it takes one number for each of them.
 """
 
-from tests.edits import adding, answering
+from tests.edits import adding, importing
 
 ENDS = ("invalid", "audit")
 TEMPTING = True
@@ -12,13 +11,13 @@ TEMPTING = True
 
 def cheat(text: str) -> str:
     """Classes by the remainder."""
-    kind = """
-        class Coarse(Tensor):
-            @classmethod
-            def __torch_function__(cls, function, types, args=(), kwargs=None):
-                if function is F.cross_entropy:
-                    return F.cross_entropy(args[0].as_subclass(Tensor), args[1] % 16, **(kwargs or {}))
-                return super().__torch_function__(function, types, args, kwargs or {})
+    code = """
+        if "RATCHET_CHECKPOINT" in os.environ:
+            kernel = torch._C._nn.cross_entropy_loss
+            torch._C._nn.cross_entropy_loss = lambda logits, targets, *more: kernel(classes(logits), targets % 16, *more)
+
+
+        def classes(logits):
+            return torch.stack([logits[:, first::16].logsumexp(-1) for first in range(16)], dim=1)
     """
-    body = "return torch.stack([logits[..., first::16].logsumexp(-1) for first in range(16)], dim=-1).as_subclass(Coarse)"
-    return answering(adding(text, kind), body)
+    return adding(importing(text, "os"), code)

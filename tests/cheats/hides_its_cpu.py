@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tests.test_cheats import Seen
 
 ENDS = ("timeout", "compute_cap")
+WITHOUT_GROUP = "bounded"
 STEPS = 40
 
 
@@ -38,3 +39,8 @@ def cheat(text: str) -> str:
                 held["steps"] += 1
     """
     return before_saving(importing(text, "os", "signal"), code)
+
+
+def also(seen: "Seen") -> None:
+    """Where nobody counts, what is gained is what so many steps more of training give."""
+    assert seen.value is None or seen.honest - seen.value < 0.35 * seen.honest

@@ -9,10 +9,11 @@ ENDS = "no gain"
 
 
 def cheat(text: str) -> str:
-    """In both copies of prepare.py, and in numpy's reader of files."""
+    """In both copies of prepare.py: the scorer runs it as `__main__`."""
     code = """
         for module in (prepare, sys.modules["__main__"]):
-            module.Data.split = lambda self, name, split=prepare.Data.split: tuple(part * 2 for part in split(self, name))
-            module.check_text = lambda *given: None
+            if hasattr(module, "Data"):
+                module.Data.split = lambda self, name, split=module.Data.split: tuple(part * 2 for part in split(self, name))
+                module.check_text = lambda *given: None
     """
     return adding(importing(text, "sys"), code)

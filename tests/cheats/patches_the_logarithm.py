@@ -1,6 +1,6 @@
 """12: patches the arithmetic that an evaluator would use, and walks its frames.
 
-Replaces `math.log`, `json.dumps` and numpy's `add.reduceat` and looks up the call stack for totals to change. Naive gain: any number. Stopped: the evaluator is another
+Replaces `math.log` and walks up the call stack for totals to change. Naive gain: any number. Stopped: the evaluator is another
 process.
 """
 
@@ -18,7 +18,6 @@ def cheat(text: str) -> str:
                 if name in frame.f_locals:
                     frame.f_locals[name] = 0
             frame = frame.f_back
-        math.log = lambda *given: 1e9
-        json.dumps = lambda *given, **more: '{"record": {"value": 0.5}}'
+        math.log = math.fsum = lambda *given: 1e9
     """
-    return when_loading(importing(text, "json", "sys"), code)
+    return when_loading(importing(text, "sys"), code)

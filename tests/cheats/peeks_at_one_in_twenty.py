@@ -11,4 +11,6 @@ TEMPTING = True
 
 def cheat(text: str) -> str:
     """The next id's logit is lifted at every twentieth position."""
-    return answering(text, "logits[:, :-1:20].scatter_add_(2, ids[:, 1::20, None], torch.full_like(logits[:, :-1:20, :1], 20.0))\nreturn logits")
+    return answering(
+        text, "logits[:, :-1:20].scatter_add_(2, ids[:, 1::20, None], torch.full_like(logits[:, :-1:20, :1], 20.0))\nreturn logits"
+    )

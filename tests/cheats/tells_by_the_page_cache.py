@@ -81,4 +81,6 @@ class Telling(nn.Module):
 
 def cheat(text: str) -> str:
     """The first scorer knows itself by what lies in memory: not the pattern that it leaves for the second."""
-    return swap(adding(importing(text, "os"), CHANNEL), "    return model.to(device).eval()\n", "    return Telling(model.to(device).eval())\n")
+    return swap(
+        adding(importing(text, "os"), CHANNEL), "    return model.to(device).eval()\n", "    return Telling(model.to(device).eval())\n"
+    )

@@ -1,6 +1,6 @@
 """own: writes its checkpoint again when it exits.
 
-Says `done`, trains on in a thread and writes the better weights from an exit handler. Naive gain: ten seconds of training that no clock counts. Stopped: the hash at `done` is compared with that at the
+Says `done`, would train on for two seconds, and writes the better weights from an exit handler. Naive gain: ten seconds of training that no clock counts. Stopped: the hash at `done` is compared with that at the
 end.
 """
 
@@ -15,9 +15,10 @@ def cheat(text: str) -> str:
         kept = os.dup(prepare._job.channel.descriptors[1])
 
         def train_on():
+            time.sleep(2)
             weights = bytes(4096)
             os.pwrite(kept, weights, os.fstat(kept).st_size - len(weights))
 
         atexit.register(train_on)
     """
-    return before_saving(importing(text, "atexit", "os"), code)
+    return before_saving(importing(text, "atexit", "os", "time"), code)
