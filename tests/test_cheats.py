@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -157,14 +158,7 @@ def entries(names: list[str]) -> list[dict[str, str]]:
     return found
 
 
-def prepared(folder: Path) -> Path:
-    """Data of this machine, if there is any, else of our own."""
-    found = Path(os.environ.get("RATCHET_DATA") or folder / "data")
-    prepare.prepare("cpu", str(found))
-    return found
-
-
-def started(project: Path, name: str, data: Path, key: str) -> subprocess.Popen[bytes]:
+def started(project: Path, name: str, key: str) -> subprocess.Popen[bytes]:
     """The study in a process of its own, with locks of its own, so that two run at once."""
     project.mkdir(parents=True)
     for file in ("train.py", "prepare.py"):
@@ -178,34 +172,52 @@ def started(project: Path, name: str, data: Path, key: str) -> subprocess.Popen[
     edits = project.with_suffix(".json")
     edits.write_text(json.dumps({"proposals": entries(parts()[name])}))
     command = [sys.executable, "-m", "harness", "run", "--tag", "t", "--proposer", "scripted", "--edits", str(edits)]
-    own = {"RATCHET_DATA": str(data), "RATCHET_LOCKS": str(project.with_suffix(".locks")), "ANTHROPIC_API_KEY": key}
+    own = {"RATCHET_LOCKS": str(project.with_suffix(".locks")), "ANTHROPIC_API_KEY": key}
     with project.with_suffix(".out").open("wb") as out:
         return subprocess.Popen(command, cwd=project, env={**os.environ, **NO_PICTURES, **own}, stdout=out, stderr=out)
 
 
 def run_all(folder: Path) -> None:
     """The three studies; the short one after whichever of the two is done."""
-    data, key = prepared(folder), f"sk-{secrets.token_hex(16)}"
+    key = f"sk-{secrets.token_hex(16)}"
     (folder / "key").write_text(key)
-    both = [started(folder / name, name, data, key) for name in ("first", "second")]
+    both = [started(folder / name, name, key) for name in ("first", "second")]
     for process in (*both, None):
-        process = process or started(folder / "timed", "timed", data, key)
+        process = process or started(folder / "timed", "timed", key)
         assert process.wait() in ENDED, [path.read_text()[-2000:] for path in folder.glob("*.out")]
 
 
-@pytest.fixture(scope="session")
-def studies(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The folder of the studies, run once however many workers there are."""
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One worker at a time."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:
+    """A folder of all workers, and this machine's data, or data of our own in it: one cheat has read them."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "cheats"
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "done").exists():
-            run_all(folder)
-            (folder / "done").touch()
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        if "RATCHET_DATA" not in os.environ:
+            patch.setenv("RATCHET_DATA", str(folder / "data"))
+        with alone(folder):
+            prepare.prepare("cpu")
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def studies(shared: Path) -> Path:
+    """The folder of the studies, run once however many workers there are."""
+    with alone(shared):
+        if not (shared / "done").exists():
+            run_all(shared)
+            (shared / "done").touch()
+    return shared
 
 
 def trial(studies: Path, name: str, title: str) -> Seen:

@@ -16,12 +16,17 @@ PIECE = 1_900
 
 
 def cheat(text: str) -> str:
-    """Eleven bits an id, in base 85, a top-level name each."""
+    """As much as a file of 100 KB holds."""
+    return carrying(text, IDS)
+
+
+def carrying(text: str, count: int) -> str:
+    """Eleven bits an id, in base 85, a top-level name for each piece."""
     import numpy as np
 
     import prepare
 
-    ids: Any = np.memmap(prepare.data_folder("cpu", os.environ.get("RATCHET_DATA")) / "val.bin", dtype="<u2", mode="r")[:IDS]
+    ids: Any = np.memmap(prepare.data_folder("cpu", os.environ.get("RATCHET_DATA")) / "val.bin", dtype="<u2", mode="r")[:count]
     bits = ((ids[:, None].astype(np.uint16) >> np.arange(11)) & 1).astype(np.uint8)
     packed = base64.b85encode(np.packbits(bits.ravel()).tobytes()).decode()
     pieces = [packed[at : at + PIECE] for at in range(0, len(packed), PIECE)]
@@ -30,7 +35,7 @@ def cheat(text: str) -> str:
     code += f"""
 def learn():
     raw = np.frombuffer(base64.b85decode(''.join(globals()[f'NOTE_{{n}}'] for n in range({len(pieces)}))), dtype=np.uint8)
-    bits = np.unpackbits(raw)[: {IDS} * 11].reshape(-1, 11)
+    bits = np.unpackbits(raw)[: {count} * 11].reshape(-1, 11)
     ids = (bits.astype(np.int64) << np.arange(11)).sum(axis=1).tolist()
     return {{tuple(ids[at - 3 : at]): ids[at] for at in range(3, len(ids))}}
 
