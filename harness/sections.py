@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+HEADROOM = 1.1  # CPU seconds of the same program vary by some per cent where the machine is not idle, by a tenth over some ten seconds
 Kind = Literal["search", "command", "anthropic"]
 PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
 
@@ -44,6 +45,11 @@ class Trial(Section):
     train_seconds: PositiveSeconds = 900.0
     evaluate_seconds: PositiveSeconds = 300.0
     memory_mb: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def headroom(self) -> float:
+        """How many times the CPU seconds of a kept program must fit under the cap; where the cap is nearer than that, what the baseline leaves."""
+        return min(HEADROOM, self.compute_cap)
 
 
 class Run(Section):

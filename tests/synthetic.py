@@ -175,6 +175,18 @@ class Night:
         self.tip = self.commit if moved else self.tip
         yield ev.Settled(trial=self.trial)
 
+    def slow(self, effect: float) -> Iterator[ev.Event]:
+        """A candidate that gains `effect` and is measured, but not kept, because its CPU seconds leave no room below the cap."""
+        for event in self.candidate(effect, title="twice as wide"):
+            if isinstance(event, ev.Decided):
+                lost = {
+                    "status": Status.DISCARD,
+                    "reason": "no_headroom",
+                    "detail": "it took 48.0 CPU seconds; to be kept it may take 45.5",
+                }
+                event = event.model_copy(update={"verdict": event.verdict.model_copy(update=lost)})
+            yield event
+
     @property
     def commit(self) -> str:
         """The commit of the current trial; the baseline's is HEAD."""

@@ -51,6 +51,13 @@ def test_a_failure_says_why() -> None:
     assert line.endswith("timeout  compute_cap: stopped at 1.25 times the slowest baseline")
 
 
+def test_a_measured_trial_says_why_it_was_not_kept_where_its_value_is_not_the_reason() -> None:
+    night = make.Night()
+    line = said([*opening(night), *night.slow(0.02)])[-1]
+    assert "twice as wide" in line and "discard" in line and "gain +0.0" in line
+    assert line.endswith("no_headroom: it took 48.0 CPU seconds; to be kept it may take 45.5")
+
+
 def test_the_opening_lines_tell_study_readings_and_baseline() -> None:
     lines = said(opening(make.Night()))
     assert "study mar8: val_bpb, lower is better; proposer search" in lines[0]

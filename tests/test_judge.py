@@ -255,6 +255,55 @@ def test_a_debiased_keep_is_within_a_sigma_and_a_half_of_the_reference_and_never
         assert verdict.next_bar.ref <= value + sigma * 1.000001
 
 
+def timed(value: float, seconds: float | None) -> Reading:
+    one = reading(value)
+    return one.model_copy(update={"outcome": one.outcome.model_copy(update={"cpu_seconds": seconds})})
+
+
+@pytest.mark.parametrize(("factor", "used", "reason"), [
+    (1.5, 13.6, "better"), (1.5, 13.7, "no_headroom"), (1.5, 15.0, "no_headroom"),  # a baseline of 10 s: 15 / 1.1 is 13.64
+    (1.25, 11.3, "better"), (1.25, 11.4, "no_headroom"),
+    (1.05, 10.0, "better"), (1.05, 10.1, "no_headroom"), (1.0, 10.0, "better"),  # what is as fast as the baseline can always be kept
+    (1.5, None, "better"),
+])  # fmt: skip
+def test_what_would_be_kept_must_leave_a_tenth_below_the_cap(factor: float, used: float | None, reason: str) -> None:
+    law, bar = rules(), Bar(ref=1.5, readings=3, since=4)
+    law = law.model_copy(update={"trial": law.trial.model_copy(update={"compute_cap": factor})})
+    verdict = judge.judge(law, bar, timed(1.4, used), NOISE, change(), factor * 10.0)
+    assert verdict.reason == reason
+    assert verdict.value == 1.4 and [verdict.gain, verdict.p_better] == pytest.approx([0.1, 1.0]), "it is measured all the same"
+    if reason == "no_headroom":
+        assert verdict.status is Status.DISCARD and verdict.next_bar == bar.model_copy(update={"since": 5})
+        assert f"it took {used:.1f} CPU seconds; to be kept it may take " in verdict.detail
+        assert f"below the cap of {factor * 10:.1f}" in verdict.detail
+    else:
+        assert verdict == judge.judge(law, bar, timed(1.4, used), NOISE, change()), "without a cap nothing else is decided"
+
+
+def test_even_a_shorter_file_without_effect_is_not_kept_at_the_cap() -> None:
+    paired = Bar(ref=1.5, reading=1.5, paired=True)
+    kept, late = (judge.judge(rules(), paired, timed(1.5, used), NOISE, change(-3), 12.5) for used in (11.0, 12.0))
+    assert (kept.status, kept.reason) == (Status.KEEP, "equal_and_shorter")
+    assert (late.status, late.reason) == (Status.DISCARD, "no_headroom")
+
+
+@given(VALUES, st.floats(0.1, 40.0), st.floats(1.0, 3.0), st.floats(0.1, 20.0), LINES, st.sampled_from(["debiased", "strict"]))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_headroom_takes_keeps_away_and_changes_nothing_else(
+    value: float, used: float, factor: float, base: float, net: int, rule: str
+) -> None:
+    law = rules(rule)
+    law, cap = law.model_copy(update={"trial": law.trial.model_copy(update={"compute_cap": factor})}), factor * base
+    free = judge.judge(law, Bar(ref=1.5), timed(value, used), NOISE, change(net))
+    capped = judge.judge(law, Bar(ref=1.5), timed(value, used), NOISE, change(net), cap)
+    if capped.status is Status.KEEP:
+        assert used <= cap / min(1.1, factor)
+    elif capped.reason == "no_headroom":
+        assert free.status is Status.KEEP and used > base * 0.999999
+    if capped.reason != "no_headroom":
+        assert capped == free
+
+
 def test_the_best_is_among_kept_rows_only() -> None:
     """Keep 0.99, a crash that printed 0.000000, a discard at 0.98: the best is 0.99."""
     night = make.Night()

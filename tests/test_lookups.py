@@ -161,6 +161,14 @@ def test_one_trial_is_told_in_full(tmp_path: Path) -> None:
     assert "the failure" not in fences(told(study, tmp_path, "trial", number=2))
 
 
+def test_a_gain_that_was_too_slow_to_be_kept_is_told_with_its_reason(tmp_path: Path) -> None:
+    night = study_factory.Night()
+    study = study_factory.fold([night.start(), *night.baseline(), *night.slow(0.02)])
+    text = "\n".join(fences(told(study, tmp_path, "trial", number=1))["the trial"])
+    assert "\n| verdict: discard: no_headroom (it took 48.0 CPU seconds; to be kept it may take 45.5)\n" in text
+    assert " no_headroom: twice as wide" in fences(told(study, tmp_path, "trials"))["trials"][0]
+
+
 def test_a_missing_or_broken_proposal_is_said(tmp_path: Path) -> None:
     study = small((-0.03, "a slower rate", None))
     assert "its proposal is missing" in told(study, tmp_path, "trial", number=1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import sections
 from harness.trial import Status
 from tests.projects import Seen, edits_file, folder_of, git, resume_study, run_study, study_of
 
@@ -109,6 +110,21 @@ def test_a_candidate_that_takes_more_compute_than_the_baselines_is_a_timeout(pro
     row = study_of(project).rows[1]
     assert row.verdict is not None
     assert (row.verdict.status, row.verdict.reason, row.value) == (Status.TIMEOUT, "compute_cap", None)
+
+
+def test_what_leaves_no_room_below_the_compute_cap_is_measured_and_not_kept(
+    make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundredfold cap with a hundredfold headroom: wide enough that a busy machine decides nothing."""
+    monkeypatch.setattr(sections, "HEADROOM", 100.0)
+    project = make_project(rules="[trial]\ncompute_cap = 100.0\n[stop]\ntrials = 9")
+    run_study(project, edits_file(tmp_path, [{"MODE": "spin", "SECONDS": 0.6, "VALUE": 0.5}, {"VALUE": 1.1}]))
+    study = study_of(project)
+    slow, fast = study.rows[1:3]
+    assert slow.verdict is not None and fast.verdict is not None
+    assert (slow.verdict.status, slow.verdict.reason) == (Status.DISCARD, "no_headroom") and slow.value == pytest.approx(0.5, abs=0.01)
+    assert fast.verdict.status is Status.KEEP, "the bar is still the baseline's"
+    assert study.incumbent is not None and study.incumbent.trial == 2
 
 
 def test_the_noise_of_the_night_starts_from_the_sigma_in_the_rules(make_project: Callable[..., Path], tmp_path: Path) -> None:

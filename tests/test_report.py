@@ -89,6 +89,13 @@ def test_near_misses_are_listed_likeliest_first() -> None:
     assert chances and chances == sorted(chances, reverse=True) and chances[-1] >= 0.25
 
 
+def test_a_near_miss_that_was_too_slow_to_be_kept_says_so() -> None:
+    night = make.Night()
+    text = page(night.start(), *night.baseline(), *night.slow(0.02))
+    section = text.split("## Near misses")[1].split("##")[0]
+    assert "twice as wide (it took 48.0 CPU seconds; to be kept it may take 45.5)" in section
+
+
 def test_costs_refusals_warnings_and_the_end_are_there() -> None:
     night = make.Night()
     stop = Stopped(stop=Stop(reason="crashes", sentence="Five crashes in a row.", exit_code=3))

@@ -61,6 +61,13 @@ def test_a_failed_baseline_is_said_and_no_gain_is_made_up() -> None:
     assert "no gain can be stated" in status.as_text(study)
 
 
+def test_a_measured_trial_that_was_not_kept_for_its_seconds_says_so() -> None:
+    night = make.Night()
+    row = make.fold([night.start(), *night.baseline(), *night.slow(0.02)]).rows[1]
+    line = status.row_text(row)
+    assert line.startswith("   1  discard   1.5") and line.endswith("twice as wide (no_headroom)")
+
+
 def test_the_state_depends_on_stop_and_on_who_holds_the_lock() -> None:
     running, stopped = make.study(3, stop=False), make.study(3)
     assert [status.state(running, alive) for alive in (None, True, False)] == ["running", "running", "interrupted"]

@@ -148,7 +148,7 @@ class Night:
         else:
             assert self.study.bar is not None, "candidates come after the baseline"
             tried = judge.judge_rehearsal(rules, row.rehearsal, self.study.bar) if row.rehearsal else None
-            verdict = tried or judge.judge_all(rules, self.study.bar, readings, sigma, row.change, self.proof.baseline)
+            verdict = tried or judge.judge_all(rules, self.study.bar, readings, sigma, row.change, self.proof.baseline, self._cpu_cap())
         for reading in readings:
             if said := wording.printed_otherwise(rules.metric.name, rules.result.printed_tolerance, reading):
                 self.recorder.emit(Warned(code="printed", message=said))

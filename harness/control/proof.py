@@ -46,7 +46,7 @@ class Proof:
         """Whether the readings of the current trial are all that its verdict needs."""
         row = self._study.current
         assert row is not None, "asked inside a trial"
-        if not row.readings or not self._promises(rules, sigma):
+        if not row.readings or not self._promises(rules, sigma, cpu_cap):
             return True
         if rules.audit.positions and self.bench.evaluator.audits and row.readings[0].audit is None:
             kept = max(0, self._study.counts.get(Status.KEEP.value, 0) - 1)
@@ -55,19 +55,19 @@ class Proof:
                 return False
         return self._confirmed(rules, sigma, files, cpu_cap)
 
-    def _promises(self, rules: Rules, sigma: Noise) -> bool:
+    def _promises(self, rules: Rules, sigma: Noise, cpu_cap: float | None) -> bool:
         """Whether the first reading would be kept as it stands; the baseline's is when it is believed."""
         row, bar = self._study.current, self._study.bar
         assert row is not None, "asked inside a trial"
         if row.trial == 0:
             return judge.disbelieved(rules, row.readings[0], None) is None
         assert bar is not None, "candidates come after the baseline"
-        return judge.judge(rules, bar, row.readings[0], sigma, row.change, self.baseline).status is Status.KEEP
+        return judge.judge(rules, bar, row.readings[0], sigma, row.change, self.baseline, cpu_cap).status is Status.KEEP
 
     def _confirmed(self, rules: Rules, sigma: Noise, files: Mapping[str, str], cpu_cap: float | None) -> bool:
         row, bar = self._study.current, self._study.bar
         assert row is not None, "asked inside a trial"
-        if row.trial == 0 or bar is None or not self._promises(rules, sigma):
+        if row.trial == 0 or bar is None or not self._promises(rules, sigma, cpu_cap):
             return True
         first = row.readings[0]
         gain = abs((first.value or 0.0) - bar.ref)

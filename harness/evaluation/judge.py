@@ -3,6 +3,9 @@
 `debiased`: an incumbent was selected for reading low, so its reading is not what the next candidate should have to beat. After a keep by
 D = bar - y the reference is y + min(sigma, D/2); each measured trial without a keep lifts the bar by sigma/20, one sigma at most. More lines cost
 `complexity_per_line` each, a net deletion earns half a sigma. `strict`: the lower reading wins. For a metric where higher is better all signs flip.
+
+Where CPU seconds are capped, what would be kept must also leave room to the programs built on it: of an incumbent at the cap every one would be stopped by the
+noise of the clock.
 """
 
 from __future__ import annotations
@@ -81,12 +84,14 @@ def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | Non
     )
 
 
-def judge_all(rules: Rules, bar: Bar, readings: Sequence[Reading], noise: Noise, change: Change, baseline: Reading | None) -> Verdict:
+def judge_all(
+    rules: Rules, bar: Bar, readings: Sequence[Reading], noise: Noise, change: Change, baseline: Reading | None, cpu_cap: float | None = None,
+) -> Verdict:  # fmt: skip
     """The verdict on a candidate with all its readings: a second one was taken because the first looked too good, and must bear it out."""
-    verdict = judge(rules, bar, readings[0], noise, change, baseline)
+    verdict = judge(rules, bar, readings[0], noise, change, baseline, cpu_cap)
     if verdict.status is not Status.KEEP or len(readings) == 1:
         return verdict
-    second = judge(rules, bar, readings[1], noise, change, baseline)
+    second = judge(rules, bar, readings[1], noise, change, baseline, cpu_cap)
     if second.value is None or verdict.gain is None or second.gain is None:
         return second
     if auditing.confirmed(verdict.gain, second.gain):
@@ -102,8 +107,20 @@ def judge_all(rules: Rules, bar: Bar, readings: Sequence[Reading], noise: Noise,
     )
 
 
-def judge(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change, baseline: Reading | None = None) -> Verdict:
-    """Keep, discard, or the reason why there is nothing to compare."""
+def judge(
+    rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change, baseline: Reading | None = None, cpu_cap: float | None = None,
+) -> Verdict:  # fmt: skip
+    """Keep, discard, or the reason why there is nothing to compare. `cpu_cap`: the CPU seconds at which a job is stopped, `None` where none is."""
+    verdict = _compare(rules, bar, reading, noise, change, baseline)
+    used = reading.outcome.cpu_seconds
+    if verdict.status is not Status.KEEP or cpu_cap is None or used is None or used <= (most := cpu_cap / rules.trial.headroom):
+        return verdict
+    detail = f"it took {used:.1f} CPU seconds; to be kept it may take {most:.1f}, so that what is built on it has room below the cap of {cpu_cap:.1f}"
+    lost = bar.model_copy(update={"since": bar.since + 1})
+    return verdict.model_copy(update={"status": Status.DISCARD, "reason": "no_headroom", "detail": detail, "next_bar": lost})
+
+
+def _compare(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change, baseline: Reading | None) -> Verdict:
     bad = disbelieved(rules, reading, baseline)
     if bad is not None:
         return bad.model_copy(update={"sigma": noise.sigma, "next_bar": bar})

@@ -19,7 +19,7 @@ from harness.proposers import evidence, tried
 from harness.proposers.editor import Answer, Wrong, arguments, text, whole
 from harness.proposers.fence import flat, join, quoted
 from harness.rules import Rules
-from harness.trial import FAILED, Proposal, Reading, Status
+from harness.trial import FAILED, MEASURED, Proposal, Reading, Status
 
 KEYS: dict[str, tuple[str, ...]] = {
     "trials": ("status", "axis", "limit", "before"),
@@ -181,7 +181,9 @@ def _facts(study: Study, row: TrialRow) -> list[str]:
     verdict = row.verdict
     lines = [f"trial {row.trial}: {flat(row.title, 200)}"]
     if verdict is not None:
-        lines.append(f"verdict: {verdict.status.value}: {flat(verdict.reason, 60)}")
+        told = verdict.detail if verdict.status in MEASURED else ""  # what a failed one raised is not for all eyes
+        why = f" ({flat(told, 200)})" if told else ""
+        lines.append(f"verdict: {verdict.status.value}: {flat(verdict.reason, 60)}{why}")
     if verdict is not None and verdict.gain is not None:
         error = f" ± {verdict.standard_error:.4f}" if verdict.standard_error is not None else ""
         chance = f", P(better) {verdict.p_better:.2f}" if verdict.p_better is not None else ""

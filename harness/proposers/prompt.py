@@ -80,7 +80,8 @@ def _rules(rules: Rules) -> str:
 def _budget(rules: Rules) -> str:
     trial = rules.trial
     unit = {"tokens": "training tokens", "wall": "seconds of training", "cpu": "CPU seconds of training"}[trial.clock]
-    cap = f", and at most {trial.compute_cap:g} times the CPU time of the slowest baseline" if trial.clock == "tokens" else ""
+    times = f"{trial.compute_cap:g} times the CPU time of the slowest baseline ({trial.compute_cap / trial.headroom:.3g} times to be kept)"
+    cap = f", and at most {times}" if trial.clock == "tokens" else ""
     memory = f" Memory: at most {trial.memory_mb:g} MiB." if trial.memory_mb else ""
     return (
         f"A trial gets {trial.amount:,.0f} {unit}{cap}. Limits: {trial.setup_seconds:g} s of set-up, {trial.train_seconds:g} s of training, "

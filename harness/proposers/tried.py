@@ -14,7 +14,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_row import Refusal, TrialRow
 from harness.graph import duplicates
 from harness.proposers.fence import Data, flat, quoted
-from harness.trial import FAILED, Status
+from harness.trial import FAILED, MEASURED, Status
 
 NEAR = 0.2  # P(better) from which a discarded idea is a near miss
 NEAR_LINES, KEPT_LINES, LATEST_LINES, AXIS_LINES = 7, 5, 7, 5
@@ -80,7 +80,7 @@ def line(row: TrialRow) -> str:
     if verdict and verdict.gain is not None:
         error = f" ± {verdict.standard_error:.4f}" if verdict.standard_error is not None else ""
         facts += f" {verdict.gain:+.4f}{error}" + (f" P {verdict.p_better:.2f}" if verdict.p_better is not None else "")
-    elif verdict:
+    if verdict and (verdict.gain is None or (verdict.detail and verdict.status in MEASURED)):
         facts += f" {flat(verdict.reason, 30)}"
     title, edit = flat(row.title, LINE_BYTES), flat(row.edit, LINE_BYTES)
     return flat(f"{facts}: {title}" + (f" [{edit}]" if edit not in title else ""), LINE_BYTES)

@@ -103,6 +103,8 @@ def verdict_line(row: TrialRow) -> str:
         parts.append(f"P(better) {verdict.p_better:.2f}")
     parts.append(duration(total(row, "train_seconds"), ""))
     parts += [f"{memory_gb(row)} GB" if memory_gb(row) else "", models.mark(row)]
+    if verdict.detail:
+        parts.append(f"{flatten(verdict.reason, 40)}: {flatten(verdict.detail, 160)}")
     return f"{head} {'  '.join(part for part in parts if part)}"
 
 

@@ -75,8 +75,14 @@ def _keeps(study: Study) -> str:
 
 def _trials(rows: Iterable[TrialRow]) -> str:
     """Measured trials with what it takes to look at them again."""
-    cells = [[str(row.trial), number(believed_value(row), 6), *_evidence(row), md(row.title), show(row)] for row in rows]
+    cells = [[str(row.trial), number(believed_value(row), 6), *_evidence(row), _what(row), show(row)] for row in rows]
     return table(["trial", "reading", "gain ± se", "P(better)", "what", "replay"], cells)
+
+
+def _what(row: TrialRow) -> str:
+    """The title, and why a measured trial was not kept where its value is not the reason."""
+    detail = row.verdict.detail if row.verdict else ""
+    return md(row.title) + (f" ({md(detail, 200)})" if detail else "")
 
 
 def _evidence(row: TrialRow) -> tuple[str, str]:

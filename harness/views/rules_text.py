@@ -38,7 +38,8 @@ def _metric(rules: Rules) -> str:
 
 def _trial(rules: Rules) -> str:
     trial = rules.trial
-    cap = f", in at most {trial.compute_cap:g} times the slowest baseline's CPU time" if trial.clock == "tokens" else ""
+    times = f"{trial.compute_cap:g} times the slowest baseline's CPU time ({trial.compute_cap / trial.headroom:.3g} to be kept)"
+    cap = f", in at most {times}" if trial.clock == "tokens" else ""
     memory = f", {trial.memory_mb:,.0f} MiB" if trial.memory_mb else ""
     phases = (("set-up", trial.setup_seconds), ("training", trial.train_seconds), ("evaluation", trial.evaluate_seconds))
     limits = ", ".join(f"{duration(seconds)} of {name}" for name, seconds in phases)

@@ -230,4 +230,5 @@ def row_text(row: TrialRow) -> str:
     if value is None or row.status not in MEASURED:
         return f"{facts}{flatten(verdict.reason if verdict else '', 24):<24}  {flatten(row.title, 60)}"
     change = signed(verdict.gain) if verdict and verdict.gain is not None else ""
-    return f"{facts}{value:<9.6f} {change:<14}  {flatten(row.title, 60)}"
+    why = f" ({flatten(verdict.reason, 24)})" if verdict and verdict.detail else ""  # measured, but its value is not the reason
+    return f"{facts}{value:<9.6f} {change:<14}  {flatten(row.title, 60)}{why}"
