@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import sections
+from harness.proposers import briefing
 from harness.trial import Status
 from tests.projects import Seen, edits_file, folder_of, git, resume_study, run_study, study_of
 
@@ -140,6 +141,8 @@ def test_without_effect_a_change_is_no_keep_even_after_a_long_drought(make_proje
     run_study(project, edits_file(tmp_path, [{"VALUE": 1.3}, {"DEPTH": 3}, {"DEPTH": 4}, {"VALUE": 1.1995}]))
     rows = study_of(project).rows
     assert [row.verdict.reason for row in rows if row.verdict] == ["baseline", "not_better", "no_effect", "no_effect", "better"]
+    told = briefing.build(study_of(project), 9, "c", {}, "").past
+    assert [one.no_effect for one in told] == [False, True, True, False]
     assert rows[4].verdict is not None
     assert rows[4].verdict.gain == pytest.approx(0.0005), "against the baseline's reading with the same seed, not against its mean"
 

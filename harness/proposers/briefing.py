@@ -24,6 +24,8 @@ def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], g
 
 
 def _trial(row: TrialRow) -> Past:
+    verdict = row.verdict
     return Past(
-        trial=row.trial, title=row.title, axis=row.axis, edit=row.edit, status=row.status, gain=row.verdict.gain if row.verdict else None
-    )
+        trial=row.trial, title=row.title, axis=row.axis, edit=row.edit, status=row.status, gain=verdict.gain if verdict else None,
+        no_effect=verdict is not None and verdict.reason == "no_effect",
+    )  # fmt: skip

@@ -12,7 +12,9 @@ from harness.trial import Proposal, Record, Status
 
 
 class Past(Record):
-    """One earlier proposal: a trial with its outcome, or a refusal (`trial` is `None`, `refused` the reason)."""
+    """One earlier proposal: a trial with its outcome, or a refusal (`trial` is `None`, `refused` the reason). `no_effect`: it read as the incumbent did, to the
+    last bit.
+    """
 
     trial: int | None
     title: str
@@ -21,6 +23,7 @@ class Past(Record):
     status: Status | None = None
     refused: str | None = None
     gain: float | None = None
+    no_effect: bool = False
 
 
 class Page(Record):

@@ -1,7 +1,8 @@
 """Coordinate descent on the constants of train.py: the offline control that an LLM has to beat. Needs no model and no state.
 
 One upper-case number or flag is turned a trial: rates x or / 2^0.6, powers of two x or / 2, other integers +-1 (640 by
-128), fractions +-0.15, small decays as rates, flags flipped. After a failure the other way is tried, after two the step is halved; constants that paid are chosen more often. Weights, ways
+128), fractions +-0.15, small decays as rates, flags flipped. After a failure the other way is tried, after two the step is halved; constants that paid are
+chosen more often; one whose move had no effect at all belongs to code that is not reached, and rests until a keep may have changed what is reached. Weights, ways
 and steps are replayed from `briefing.past`; `random.Random(f"{seed}:{number}")` only chooses among the constants. So a proposal
 is a pure function of seed, past and incumbent, and a restart changes nothing. Seeds are never touched.
 """
@@ -45,18 +46,20 @@ class Constant:
 
 @dataclass
 class Axis:
-    """What the past says of one constant. `tried` and `barred` hold (value before, value after) and (value before, way)."""
+    """What the past says of one constant. `tried` and `barred` hold (value before, value after) and (value before, way). `idle`: turning it does nothing."""
 
     weight: float = 1.0
     way: int = 1
     step: float = 1.0
     failures: int = 0
+    idle: bool = False
     tried: set[tuple[float, float]] = field(default_factory=set)
     barred: set[tuple[float, int]] = field(default_factory=set)
 
     def take(self, past: Past, old: float, new: float) -> None:
         """Learn from one earlier proposal."""
         way = 1 if abs(new) > abs(old) else -1
+        self.idle = self.idle or past.no_effect
         self.tried.add((old, new))
         if past.status is Status.KEEP:
             self.tried.add((new, old))
@@ -121,7 +124,8 @@ def find_constants(text: str) -> list[Constant]:
 def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axis]:
     """An `Axis` for each constant, taught by every earlier edit that reads `NAME: old -> new`, whoever proposed it.
 
-    A keep makes a new incumbent, on which the other constants' moves are worth another try; what failed outright stays barred.
+    A keep makes a new incumbent, on which the other constants' moves are worth another try; what failed outright stays barred, and what had no effect rests
+    unless the keep may have changed which code is reached: a count, a flag, a number that was or became 0, or anything but a constant.
     """
     axes = {constant.name: Axis() for constant in constants}
     for one in past:
@@ -130,14 +134,17 @@ def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axi
             old, new = _number(edit.group(2)), _number(edit.group(3))
             if old is not None and new is not None:
                 axes[one.axis].take(one, old, new)
-            if one.status is Status.KEEP:
-                _reopen(axes, one.axis)
+            for name in axes.keys() - {one.axis} if one.status is Status.KEEP else ():
+                axes[name].tried.clear()
+        if one.status is Status.KEEP and (edit is None or any(map(_switches, edit.group(2, 3)))):
+            for axis in axes.values():
+                axis.idle = False
     return axes
 
 
-def _reopen(axes: dict[str, Axis], kept: str) -> None:
-    for name in axes.keys() - {kept}:
-        axes[name].tried.clear()
+def _switches(said: str) -> bool:
+    """Whether code may be reached or not for a value like this one: a whole number, a flag, or nought."""
+    return re.fullmatch(r"-?\d+|True|False", said) is not None or _number(said) == 0.0
 
 
 def _literal(node: ast.expr) -> Number | None:
@@ -173,7 +180,9 @@ def _moves(constants: Sequence[Constant], axes: dict[str, Axis]) -> list[tuple[C
 
 
 def _move(constant: Constant, axis: Axis, halving: float) -> Number | None:
-    """The new value: the axis' own way first, then the other one; `None` when both are tried or barred."""
+    """The new value: the axis' own way first, then the other one; `None` when both are tried or barred, or turning it does nothing."""
+    if axis.idle:
+        return None
     step = max(axis.step * halving, STEP_FLOOR)
     old = constant.value
     for way in (axis.way, -axis.way):
