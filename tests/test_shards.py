@@ -165,6 +165,44 @@ def test_a_rebuild_keeps_what_it_was_not_asked_to_change(source: Path, tmp_path:
     assert climbmix.Request().like(tmp_path / "nowhere") == climbmix.Request()
 
 
+def reshuffled(path: Path) -> None:
+    """Another file with as many documents, bytes and tokens."""
+    rows = parquet.read_table(path)
+    parquet.write_table(rows.take(list(range(len(rows) - 1, -1, -1))), path, row_group_size=50)
+
+
+@pytest.mark.parametrize("name", [TRAIN[1], SEALED, VAL])
+def test_other_content_under_the_same_names_is_noticed(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    first = prepared(tmp_path, source=str(source))
+    assert prepared(tmp_path, source=str(source)).sha256 == first.sha256
+    assert "already prepared" in capsys.readouterr().out
+    reshuffled(source / name)
+    again = prepared(tmp_path, source=str(source))
+    assert f"{name} of {source} is another file than it was made of" in capsys.readouterr().out
+    assert again.sha256 != first.sha256
+    assert prepared(tmp_path, source=str(source)).sha256 == again.sha256 == prepared(tmp_path).sha256
+
+
+def test_more_shards_in_the_given_folder_are_noticed(source: Path, tmp_path: Path) -> None:
+    first = prepared(tmp_path, source=str(source))
+    parquet.write_table(table(["one more"]), source / "shard_00002.parquet")
+    assert len(prepared(tmp_path, source=str(source)).manifest["splits"]["train"]["shards"]) == 3
+    assert prepared(tmp_path, source=str(source), shards=2).sha256 == first.sha256
+
+
+@pytest.mark.parametrize("held_out", [SEALED, VAL])
+@pytest.mark.parametrize("name", TRAIN)
+def test_a_held_out_shard_under_the_name_of_a_training_shard_is_refused(source: Path, tmp_path: Path, name: str, held_out: str) -> None:
+    (source / name).write_bytes((source / held_out).read_bytes())
+    said = refused(tmp_path, source=str(source))
+    assert said.startswith(f"{source / name} is the held-out {held_out} under another name")
+
+
+def test_the_sealed_shard_is_not_the_validation_shard(source: Path, tmp_path: Path) -> None:
+    (source / SEALED).write_bytes((source / VAL).read_bytes())
+    assert "is the held-out" in refused(tmp_path, source=str(source))
+
+
 def test_a_rebuild_that_fails_leaves_the_sound_data_as_it_was(source: Path, tmp_path: Path) -> None:
     first = prepared(tmp_path, source=str(source), shards=1)
     cut_short(source / TRAIN[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,19 +47,27 @@ class Request:
             return self
         return replace(self, shards=self.shards or (have if self.source is None else None), val_bytes=self.val_bytes or val_bytes)
 
-    def unlike(self, folder: Path, identity: Json) -> list[str]:
-        """How the prepared data differs from what is asked for. Raises CorpusError like `check`."""
+    def unlike(self, folder: Path, identity: Json, digest: Callable[[Path], str]) -> list[str]:
+        """How the prepared data differs from what is asked for. Raises CorpusError like `check`, and for shards that `source` lacks."""
         if self == Request():
             return []
-        self.check(min(identity["val_shard"], identity["sealed_shard"]) - 1)
+        self.check(min(_held_out(identity).values()) - 1)
         manifest = json.loads((folder / "manifest.json").read_bytes())
         have, val_bytes = len(manifest["splits"]["train"]["shards"]), manifest["val_bytes"]
         found = [] if self.shards in (None, have) else [f"it has {have} training shards, not {self.shards}"]
-        return (
-            found
-            if self.val_bytes in (None, val_bytes)
-            else [*found, f"its held-out splits have {val_bytes:,} bytes, not {self.val_bytes:,}"]
-        )
+        found += [] if self.val_bytes in (None, val_bytes) else [f"its held-out splits have {val_bytes:,} bytes, not {self.val_bytes:,}"]
+        return found or self._other_shards(manifest, folder, identity, digest)
+
+    def _other_shards(self, manifest: Json, folder: Path, identity: Json, digest: Callable[[Path], str]) -> list[str]:
+        """Whether the given folder has other shards than the data was made of, by name or by content."""
+        if self.source is None:
+            return []
+        made = {shard["name"]: shard.get("sha256") for split in manifest["splits"].values() for shard in split["shards"]}
+        held_out = _held_out(identity).values()
+        raw, names = _files(folder, identity, self, [*_training(self, min(held_out)), *held_out])
+        if {*names} != {*made}:
+            return [f"it was made of {len(made)} other shards than the {len(names)} of {self.source}"]
+        return [f"{name} of {self.source} is another file than it was made of" for name in names if digest(raw / name) != made[name]][:1]
 
 
 def name_of(number: int) -> str:
@@ -67,14 +75,16 @@ def name_of(number: int) -> str:
     return f"shard_{number:05d}.parquet"
 
 
-def build(folder: Path, identity: Json, request: Request) -> None:
+def build(folder: Path, identity: Json, request: Request, digest: Callable[[Path], str] = file_sha256) -> None:
     """Make every file of the data folder, the manifest last; what an interrupted call has made is used. Raises CorpusError."""
-    held_out = {"val": identity["val_shard"], "sealed": identity["sealed_shard"]}
+    held_out = _held_out(identity)
     request.check(min(held_out.values()) - 1)
     numbers = _training(request, min(held_out.values()))
-    raw = _files(folder, identity, request, [*numbers, *held_out.values()])
+    raw, names = _files(folder, identity, request, [*numbers, *held_out.values()])
     parts = folder / "parts"
     parts.mkdir(parents=True, exist_ok=True)
+    digests = {name: digest(raw / name) for name in names}
+    _check_apart(raw, digests, [name_of(number) for number in held_out.values()])
     tokenizer = parts / "tokenizer.json"
     tokens = bpe.train(
         shards.sample(raw / name_of(numbers[0]), identity["sample_bytes"], LONGEST), identity["vocab_size"], identity["pieces"]
@@ -88,7 +98,7 @@ def build(folder: Path, identity: Json, request: Request) -> None:
     most = request.val_bytes or DEFAULT_VAL_BYTES
     chosen = {number: 0 for number in numbers} | dict.fromkeys(held_out.values(), most)
     work = [shards.Work(str(raw / name_of(n)), str(parts / f"{n:05d}.bin"), str(tokenizer), limit) for n, limit in chosen.items()]
-    facts = dict(zip(chosen, shards.tokenise_all(work), strict=True))
+    facts = {n: told | {"sha256": digests[name_of(n)]} for n, told in zip(chosen, shards.tokenise_all(work), strict=True)}
     _lay_out(folder, identity | {"val_bytes": most}, {"train": numbers} | {name: [n] for name, n in held_out.items()}, facts)
     shutil.rmtree(parts)
 
@@ -106,18 +116,30 @@ def _training(request: Request, end: int) -> list[int]:
     return there[: request.shards]
 
 
-def _files(folder: Path, identity: Json, request: Request, numbers: Sequence[int]) -> Path:
-    """The folder that has the shards with these numbers; without --from, they are fetched beside the data folder."""
+def _held_out(identity: Json) -> dict[str, int]:
+    return {"val": identity["val_shard"], "sealed": identity["sealed_shard"]}
+
+
+def _check_apart(raw: Path, digests: dict[str, str], held_out: Sequence[str]) -> None:
+    """Raise CorpusError for a held-out shard that is also there under another name: it would be trained on, or count twice."""
+    for mine in held_out:
+        for name, digest in digests.items():
+            if name != mine and digest == digests[mine]:
+                raise CorpusError(f"{raw / name} is the held-out {mine} under another name: what is evaluated on must not be trained on")
+
+
+def _files(folder: Path, identity: Json, request: Request, numbers: Sequence[int]) -> tuple[Path, list[str]]:
+    """The folder that has the shards with these numbers, and their names; without --from, they are fetched beside the data folder."""
     names = [name_of(number) for number in numbers]
     if request.source is None:
         raw = folder.parent / str(identity["dataset"]).replace("/", "--")
         hub.fetch(hub.address(identity["dataset"], identity["revision"]), names, raw)
-        return raw
+        return raw, names
     raw = Path(request.source).absolute()
     for name in names:
         if not (raw / name).is_file():
             raise CorpusError(f"{raw / name} is missing")
-    return raw
+    return raw, names
 
 
 def _lay_out(folder: Path, head: Json, members: dict[str, list[int]], facts: dict[int, Json]) -> None:
@@ -127,7 +149,7 @@ def _lay_out(folder: Path, head: Json, members: dict[str, list[int]], facts: dic
     for split, numbers in members.items():
         _join([parts / f"{number:05d}.bin" for number in numbers], parts / f"{split}.bin")
         splits[split] = {key: sum(facts[number][key] for number in numbers) for key in ("tokens", "bytes", "documents")}
-        kept = ("tokens", "bytes", "documents", "text_sha256")
+        kept = ("tokens", "bytes", "documents", "text_sha256", "sha256")
         splits[split]["shards"] = [{"name": name_of(number), **{key: facts[number][key] for key in kept}} for number in numbers]
     for split in ("val", "sealed"):
         starts = facts[members[split][0]]["starts"]

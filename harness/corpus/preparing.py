@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ def run(folder: Path, identity: Json, request: dict[str, Any], faults: Callable[
         if "dataset" not in identity and wanted != climbmix.Request():
             raise CorpusError("--shards, --from and --val-bytes belong to --profile gpu: the embedded corpus is always whole")
         with _alone(folder):
-            wrong = list(faults()) or wanted.unlike(folder, identity)
+            digest = partial(remembered, notes=folder / NOTES)
+            wrong = list(faults()) or wanted.unlike(folder, identity, digest)
             if wrong:
                 print(f"building {folder}: {'; '.join(wrong)}", flush=True)
-                climbmix.build(folder, identity, wanted.like(folder)) if "dataset" in identity else embedded.build(folder, identity)
+                public = "dataset" in identity
+                climbmix.build(folder, identity, wanted.like(folder), digest) if public else embedded.build(folder, identity)
     except CorpusError as error:
         raise refusal(str(error)) from error
     except OSError as error:
@@ -48,19 +51,20 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(above)
 
 
-def remembered(path: Path) -> str:
-    """A file's digest. A large one is read again only when its size, times or inode are not those of the last reading."""
-    at, notes = path.stat(), path.with_name(NOTES)
+def remembered(path: Path, notes: Path | None = None) -> str:
+    """A file's digest. A large one is read again only when its size, times or inode are not those of the last reading, noted beside it or in `notes`."""
+    at, name = path.stat(), path.name if notes is None else str(path)
     if at.st_size < LARGE:
         return file_sha256(path)
+    notes = notes or path.with_name(NOTES)
     stamp, known = [at.st_size, at.st_mtime_ns, at.st_ctime_ns, at.st_ino], _notes(notes)
-    entry = known.get(path.name)
+    entry = known.get(name)
     if isinstance(entry, list) and entry[:-1] == stamp:
         return str(entry[-1])
     digest = file_sha256(path)
     with suppress(OSError):  # a folder that cannot be written costs another reading next time
         temporary = notes.with_name(f"{NOTES}.{os.getpid()}")
-        temporary.write_text(json.dumps(known | {path.name: [*stamp, digest]}))
+        temporary.write_text(json.dumps(known | {name: [*stamp, digest]}))
         temporary.replace(notes)
     return digest
 
