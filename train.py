@@ -386,8 +386,11 @@ def rows_of_a_pass(model: GPT, setup: prepare.Setup, rows: int) -> int:
 
 
 def norm_of(parameters: list[nn.Parameter]) -> Tensor:
-    """Length of the gradient of these parameters."""
-    return torch.stack(torch._foreach_norm([p.grad for p in parameters])).norm()
+    """Length of the gradient of these parameters; sparse ones are summed up row by row, once for the optimizer too."""
+    for p in parameters:
+        p.grad = p.grad.coalesce() if p.grad.is_sparse else p.grad
+    grads = [p.grad.values() if p.grad.is_sparse else p.grad for p in parameters]
+    return torch.stack(torch._foreach_norm(grads)).norm()
 
 
 def main() -> None:
@@ -417,7 +420,7 @@ def main() -> None:
             loss = loss_function(gpt, setup, *next(batches)) / passes
             loss.backward()
             total += loss.detach()
-        seen = norm_of([p for p in gpt.parameters() if not p.grad.is_sparse])
+        seen = norm_of([*gpt.parameters()])
         for optimizer in optimizers:
             optimizer.step()
         gpt.zero_grad(set_to_none=True)

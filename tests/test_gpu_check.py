@@ -5,10 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 
+import prepare
+from bench import gpu_check
 from tests.projects import ROOT
+
+
+def test_the_gpu_check_has_the_context_of_the_gpu_profile_so_that_windows_are_cut() -> None:
+    module = types.ModuleType("prepare_of_the_check")
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        exec(compile(gpu_check.prepared_text(), "prepare.py", "exec"), module.__dict__)
+    finally:
+        del sys.modules[module.__name__]
+    ours, shipped = module.PROFILES["cpu"], prepare.PROFILES
+    assert ours.context == shipped["gpu"].context and ours.identity == shipped["cpu"].identity and ours.folder == shipped["cpu"].folder
+    window = next(line for line in (ROOT / "examples" / "gpu" / "train.py").read_text().splitlines() if line.startswith("WINDOW = "))
+    assert 2 * int(window.split()[2]) <= ours.context, "several pieces a row"
 
 
 @pytest.mark.torch

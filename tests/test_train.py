@@ -359,6 +359,21 @@ def test_a_sparse_step_is_the_step_of_a_dense_reference() -> None:
     assert torch.allclose(tables[1], reference, atol=1e-4)
 
 
+def test_the_norm_of_the_gradient_counts_the_rows_of_pairs_that_were_used() -> None:
+    import torch
+
+    module, norms = loaded("norms", CPU, PAIR_ROWS="500"), []
+    for sparse in (True, False):
+        model = drawn(module, 3, sparse=sparse)
+        for _ in range(2):  # two passes accumulate, and rows that occur in both add up
+            ids = torch.arange(80).view(2, 40) % 7
+            module.HeadLoss.apply(model.features(ids).flatten(0, 1), model.head.weight, torch.arange(80)).backward()
+        without = module.norm_of([p for name, p in model.named_parameters() if not name.startswith("pairs")])
+        norms.append((float(module.norm_of([*model.parameters()])), float(without)))
+    assert norms[0] == pytest.approx(norms[1], rel=1e-5)
+    assert norms[0][0] > 1.0001 * norms[0][1]
+
+
 def test_our_adamw_is_the_one_of_torch() -> None:
     import torch
 
