@@ -29,7 +29,7 @@ VALUE_GATE_DIM = 32  # channels of the stream that gate the value embedding
 LOGIT_CAP = 0.0  # logits are squashed into +- this; 0: they are not
 INIT_SCALE = 1.0  # of the uniform initial weights of the blocks
 RESIDUAL_INIT = 1.0  # initial weight of the stream at the entry of a block
-SHORTCUT_INIT = 0.1  # initial weight of the token embedding at the entry of a block
+SHORTCUT_INIT = 20.0  # initial weight of the token embedding at the entry of a block
 
 # Batch
 TOTAL_BATCH = 2048  # tokens in one optimizer step
@@ -42,7 +42,7 @@ MUON_ITERATIONS = 3  # Newton-Schulz steps that orthogonalise an update
 MUON_WEIGHT_DECAY = 0.1  # falls to 0 with the budget
 PAIR_LR = 5.0  # row-wise Adagrad: embeddings of pairs
 PAIR_PRIOR = 100.0  # row-wise Adagrad: typical gradients that a row counts as seen before its first one
-EMBEDDING_LR = 0.6  # AdamW: token and value embeddings, x (DIM / 768)^-0.5
+EMBEDDING_LR = 0.15  # AdamW: token and value embeddings, x (DIM / 768)^-0.5
 HEAD_LR = 0.004  # AdamW: output head, x (DIM / 768)^-0.5
 SCALAR_LR = 0.5  # AdamW: shortcut weights, x (DIM / 768)^-0.5; residual weights take a hundredth of it
 EMBEDDING_DECAY = 0.0  # AdamW: weight decay of the token embedding
