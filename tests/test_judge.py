@@ -269,7 +269,7 @@ def timed(value: float, seconds: float | None) -> Reading:
 def test_what_would_be_kept_must_leave_a_tenth_below_the_cap(factor: float, used: float | None, reason: str) -> None:
     law, bar = rules(), Bar(ref=1.5, readings=3, since=4)
     law = law.model_copy(update={"trial": law.trial.model_copy(update={"compute_cap": factor})})
-    verdict = judge.judge(law, bar, timed(1.4, used), NOISE, change(), factor * 10.0)
+    verdict = judge.judge(law, bar, timed(1.4, used), NOISE, change(), cpu_cap=factor * 10.0)
     assert verdict.reason == reason
     assert verdict.value == 1.4 and [verdict.gain, verdict.p_better] == pytest.approx([0.1, 1.0]), "it is measured all the same"
     if reason == "no_headroom":
@@ -282,7 +282,7 @@ def test_what_would_be_kept_must_leave_a_tenth_below_the_cap(factor: float, used
 
 def test_even_a_shorter_file_without_effect_is_not_kept_at_the_cap() -> None:
     paired = Bar(ref=1.5, reading=1.5, paired=True)
-    kept, late = (judge.judge(rules(), paired, timed(1.5, used), NOISE, change(-3), 12.5) for used in (11.0, 12.0))
+    kept, late = (judge.judge(rules(), paired, timed(1.5, used), NOISE, change(-3), cpu_cap=12.5) for used in (11.0, 12.0))
     assert (kept.status, kept.reason) == (Status.KEEP, "equal_and_shorter")
     assert (late.status, late.reason) == (Status.DISCARD, "no_headroom")
 
@@ -295,7 +295,7 @@ def test_headroom_takes_keeps_away_and_changes_nothing_else(
     law = rules(rule)
     law, cap = law.model_copy(update={"trial": law.trial.model_copy(update={"compute_cap": factor})}), factor * base
     free = judge.judge(law, Bar(ref=1.5), timed(value, used), NOISE, change(net))
-    capped = judge.judge(law, Bar(ref=1.5), timed(value, used), NOISE, change(net), cap)
+    capped = judge.judge(law, Bar(ref=1.5), timed(value, used), NOISE, change(net), cpu_cap=cap)
     if capped.status is Status.KEEP:
         assert used <= cap / min(1.1, factor)
     elif capped.reason == "no_headroom":
