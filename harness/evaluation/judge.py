@@ -96,15 +96,7 @@ def judge_all(
         return second
     if auditing.confirmed(verdict.gain, second.gain):
         return verdict
-    said = f"with another seed the gain was {second.gain:.4g}, not {verdict.gain:.4g}"
-    return verdict.model_copy(
-        update={
-            "status": Status.DISCARD,
-            "reason": "not_confirmed",
-            "detail": said,
-            "next_bar": bar.model_copy(update={"since": bar.since + 1}),
-        }
-    )
+    return _discarded(verdict, bar, "not_confirmed", f"with another seed the gain was {second.gain:.4g}, not {verdict.gain:.4g}")
 
 
 def judge(
@@ -116,8 +108,12 @@ def judge(
     if verdict.status is not Status.KEEP or cpu_cap is None or used is None or used <= (most := cpu_cap / rules.trial.headroom):
         return verdict
     detail = f"it took {used:.1f} CPU seconds; to be kept it may take {most:.1f}, so that what is built on it has room below the cap of {cpu_cap:.1f}"
-    lost = bar.model_copy(update={"since": bar.since + 1})
-    return verdict.model_copy(update={"status": Status.DISCARD, "reason": "no_headroom", "detail": detail, "next_bar": lost})
+    return _discarded(verdict, bar, "no_headroom", detail)
+
+
+def _discarded(verdict: Verdict, bar: Bar, reason: str, detail: str) -> Verdict:
+    later = bar.model_copy(update={"since": bar.since + 1})
+    return verdict.model_copy(update={"status": Status.DISCARD, "reason": reason, "detail": detail, "next_bar": later})
 
 
 def _compare(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Change, baseline: Reading | None) -> Verdict:
