@@ -542,6 +542,7 @@ def record(tmp_path_factory: pytest.TempPathFactory, trained: Job, root: Path) -
     with harness, processes[0], processes[1]:
         channel = prepare.Channel(harness)
         channel.send("evaluate", {"profile": "cpu", "split": "val", "device": "cpu", "threads": 1, "token": "f3a1"})
+        channel.receive("loaded")
         answer: dict[str, Any] = channel.receive("record")[1]
     assert [process.returncode for process in processes] == [0, 0]
     return answer
