@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -48,8 +49,8 @@ class Trial(Section):
 
     @property
     def headroom(self) -> float:
-        """How many times the CPU seconds of a kept program must fit under the cap; where the cap is nearer than that, what the baseline leaves."""
-        return min(HEADROOM, self.compute_cap)
+        """How many times the CPU seconds of a kept program must fit under the cap; where the cap is near, half of its margin."""
+        return min(HEADROOM, math.sqrt(self.compute_cap))
 
 
 class Run(Section):

@@ -1,5 +1,4 @@
 """The nouns of a study. A missing number is `None`, never 0 or NaN. Nothing here decides anything.
-
 Units: seconds, MiB for memory, nats and bytes as counted, metric values in the metric's own unit (`val_bpb`: bits per byte).
 """
 
@@ -169,7 +168,7 @@ class Bar(Record):
     """What the next candidate must beat: the incumbent's de-biased value, the readings it rests on, measured trials since the last keep.
 
     `paired`: candidates are read with the seed of `reading`, the incumbent's own, on a machine that repeats itself bit for bit. Then a seed's luck
-    is on both sides and cancels, and an equal reading means that the change does nothing.
+    is on both sides and cancels, and an equal reading means that the change does nothing. `cpu_seconds` are the incumbent's, where they are capped.
     """
 
     ref: float
@@ -177,6 +176,7 @@ class Bar(Record):
     since: int = 0
     reading: float | None = None
     paired: bool = False
+    cpu_seconds: float | None = None
 
 
 class Noise(Record):

@@ -26,6 +26,10 @@ def done(bench: Bench, rules: Rules, replicating: bool, texts: Callable[[], Mapp
         return True
     value = reading.value if judge.unmeasured(rules, reading) is None else None
     unselected = [*group[0 if incumbent.trial == 0 else 1 :], *([] if value is None else [value])]
-    new = rereading.after_remeasuring(unselected) if value is not None else bar.model_copy(update={"since": 0})
+    new = (
+        rereading.after_remeasuring(unselected).model_copy(update={"cpu_seconds": bar.cpu_seconds})
+        if value is not None
+        else bar.model_copy(update={"since": 0})
+    )
     bench.recorder.emit(BarMoved(trial=incumbent.trial, bar=new, value=value))
     return True

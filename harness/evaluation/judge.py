@@ -22,6 +22,7 @@ RAMP = 0.05
 RAMP_CAP = 1.0
 DELETION_CREDIT = 0.5
 CORRECTED = 1e-6
+SAME_SECONDS = 1.02
 INVALID_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer"})
 ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
 
@@ -73,15 +74,8 @@ def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | Non
     mean = math.fsum(r.value or 0.0 for r in readings) / len(readings)
     first = readings[0].value
     bar = Bar(ref=first, reading=first, paired=True) if paired and first is not None else Bar(ref=mean, readings=len(readings))
-    return Verdict(
-        status=Status.KEEP,
-        reason="baseline",
-        rule=rules.keep.rule,
-        value=mean,
-        bar=mean,
-        sigma=noise.sigma if noise else None,
-        next_bar=bar,
-    )
+    sigma = noise.sigma if noise else None
+    return Verdict(status=Status.KEEP, reason="baseline", rule=rules.keep.rule, value=mean, bar=mean, sigma=sigma, next_bar=bar)
 
 
 def judge_all(
@@ -105,10 +99,15 @@ def judge(
     """Keep, discard, or the reason why there is nothing to compare. `cpu_cap`: the CPU seconds at which a job is stopped, `None` where none is."""
     verdict = _compare(rules, bar, reading, noise, change, baseline)
     used = reading.outcome.cpu_seconds
-    if verdict.status is not Status.KEEP or cpu_cap is None or used is None or used <= (most := cpu_cap / rules.trial.headroom):
+    if verdict.status is not Status.KEEP or cpu_cap is None or used is None or used <= (most := _room(rules, bar, cpu_cap)):
         return verdict
     detail = f"it took {used:.1f} CPU seconds; to be kept it may take {most:.1f}, so that what is built on it has room below the cap of {cpu_cap:.1f}"
     return _discarded(verdict, bar, "no_headroom", detail)
+
+
+def _room(rules: Rules, bar: Bar, cpu_cap: float) -> float:
+    """What is to be kept may take this long: with room below the cap, or as long as the incumbent did, but for the noise of the clock."""
+    return max(cpu_cap / rules.trial.headroom, SAME_SECONDS * (bar.cpu_seconds or 0.0))
 
 
 def _discarded(verdict: Verdict, bar: Bar, reason: str, detail: str) -> Verdict:
@@ -141,7 +140,7 @@ def _compare(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Cha
         standard_error=error,
         p_better=0.5 * (1.0 + math.erf(gain / (error * math.sqrt(2.0)))),
         sigma=sigma,
-        next_bar=_after_keep(bar, sign, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
+        next_bar=_after_keep(bar, reading, y, threshold, sigma, debiased) if keep else bar.model_copy(update={"since": bar.since + 1}),
     )
 
 
@@ -160,9 +159,9 @@ def _without_effect(rules: Rules, bar: Bar, value: float, noise: Noise, change: 
     )  # fmt: skip
 
 
-def _after_keep(old: Bar, sign: float, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
-    pull = min(sigma, 0.5 * (threshold - y)) if debiased else 0.0
-    return Bar(ref=sign * (y + pull), reading=sign * y, paired=old.paired)
+def _after_keep(old: Bar, reading: Reading, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
+    pull, sign = min(sigma, 0.5 * (threshold - y)) if debiased else 0.0, 1.0 if y == reading.value else -1.0
+    return Bar(ref=sign * (y + pull), reading=sign * y, paired=old.paired, cpu_seconds=reading.outcome.cpu_seconds)
 
 
 def _complexity(change: Change, per_line: float, sigma: float) -> float:

@@ -46,20 +46,22 @@ class Constant:
 
 @dataclass
 class Axis:
-    """What the past says of one constant. `tried` and `barred` hold (value before, value after) and (value before, way). `idle`: turning it does nothing."""
+    """What the past says of one constant. `tried` and `barred` hold (value before, value after) and (value before, way). `idle`: the ways in which turning it
+    does nothing; a value that something else caps may well be turned the other way.
+    """
 
     weight: float = 1.0
     way: int = 1
     step: float = 1.0
     failures: int = 0
-    idle: bool = False
+    idle: set[int] = field(default_factory=set)
     tried: set[tuple[float, float]] = field(default_factory=set)
     barred: set[tuple[float, int]] = field(default_factory=set)
 
     def take(self, past: Past, old: float, new: float) -> None:
         """Learn from one earlier proposal."""
         way = 1 if abs(new) > abs(old) else -1
-        self.idle = self.idle or past.no_effect
+        self.idle |= {way} if past.no_effect else set()
         self.tried.add((old, new))
         if past.status is Status.KEEP:
             self.tried.add((new, old))
@@ -138,13 +140,14 @@ def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axi
                 axes[name].tried.clear()
         if one.status is Status.KEEP and (edit is None or any(map(_switches, edit.group(2, 3)))):
             for axis in axes.values():
-                axis.idle = False
+                axis.idle.clear()
     return axes
 
 
 def _switches(said: str) -> bool:
     """Whether code may be reached or not for a value like this one: a whole number, a flag, or nought."""
-    return re.fullmatch(r"-?\d+|True|False", said) is not None or _number(said) == 0.0
+    value = _number(said)
+    return said in ("True", "False") or (value is not None and (value == 0.0 or ("." not in said and value.is_integer())))
 
 
 def _literal(node: ast.expr) -> Number | None:
@@ -180,12 +183,10 @@ def _moves(constants: Sequence[Constant], axes: dict[str, Axis]) -> list[tuple[C
 
 
 def _move(constant: Constant, axis: Axis, halving: float) -> Number | None:
-    """The new value: the axis' own way first, then the other one; `None` when both are tried or barred, or turning it does nothing."""
-    if axis.idle:
-        return None
+    """The new value: the axis' own way first, then the other one; `None` when both are tried, barred or do nothing."""
     step = max(axis.step * halving, STEP_FLOOR)
     old = constant.value
-    for way in (axis.way, -axis.way):
+    for way in (way for way in (axis.way, -axis.way) if way not in axis.idle):
         new = turned(constant.name, old, way, step)
         if new is not None and (old, new) not in axis.tried and (old, way) not in axis.barred:
             return new
