@@ -1,7 +1,8 @@
 """The seccomp filter as classic BPF: what a training job never needs is refused, whatever else holds.
 
 Refused are: other processes' memory, namespaces and mounts, the kernel's risky corners, the clocks, IPC that outlives a process, every socket that is
-not AF_UNIX, and whatever drops pages of shared files from memory or tells which are there: one scorer could so tell the next what it saw. `clone3` is said not to exist, because its flags cannot be seen from here; the C library then uses `clone`, whose flags can.
+not AF_UNIX, whatever drops pages of shared files from memory or tells which are there, and extended attributes, which the owner of a file may write through a
+descriptor that is for reading: by either, one job could tell the next what it saw. `clone3` is said not to exist, because its flags cannot be seen from here; the C library then uses `clone`, whose flags can.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ DENIED = {  # x86_64, aarch64; None where the call does not exist
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
     "syslog": (103, 116), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "settimeofday": (164, 170), "adjtimex": (159, 171),
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
-    "fadvise64": (221, 223), "preadv2": (327, 286), "mincore": (27, 232), "cachestat": (451, 451),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "setxattrat": (463, 463), "removexattrat": (466, 466), "fadvise64": (221, 223), "preadv2": (327, 286), "mincore": (27, 232), "cachestat": (451, 451),
 }  # fmt: skip
 
 
