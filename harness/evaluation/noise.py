@@ -1,8 +1,9 @@
 """The standard deviation of one reading: pooled from re-runs of identical code, shrunk to what is known of the device. Pure.
 
 The spread across different edits is never used: it measures effects, not noise.
-Priors: 204 exact duplicates on one H200 (3.2e-4), two re-run pairs on an RTX 2060 (1.2e-3, 1.5e-3), five seeds on a CPU at a fixed number of
-tokens (0.0027); without a fixed amount of work a CPU scatters by half a per cent of the reading.
+Priors: 204 exact duplicates on one H200 (3.2e-4), two re-run pairs on an RTX 2060 (1.2e-3, 1.5e-3), five seeds each on a CPU at a fixed number of
+tokens (upstream's recipe 0.0027 at 676 k; the shipped train.py 0.0030 at 82 k, 0.0013 at 328 k, 0.0010 at 2.1 M, docs/training.md: the prior is right for the shortest and
+wide for the longer ones, where three baseline readings narrow it); without a fixed amount of work a CPU scatters by half a per cent of the reading.
 """
 
 from __future__ import annotations
