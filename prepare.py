@@ -555,9 +555,9 @@ def score(data: Data, split: str, scorer: Channel, rows: int = 0, claimed: Binar
 def beginnings(scorer: Channel, grid: np.ndarray, at: np.ndarray, cut: np.ndarray, vocab: int, random: np.random.Generator) -> np.ndarray:
     """Losses in nats, float64 (n,), of the ids at these rows and columns, from logits for rows that end before them. Raises ScorerFault.
 
-    What stands from the column on is replaced, in one row by random ids and in another by another row's.
+    What stands from the column on is replaced, in one row by random ids and in another by another row's in disorder: no text that may be asked for.
     """
-    noise, others = random.integers(vocab - 1, size=grid[at].shape), grid[random.integers(len(grid), size=len(at))]
+    noise, others = random.integers(vocab - 1, size=grid[at].shape), random.permuted(grid[random.integers(len(grid), size=len(at))], axis=1)
     foreign = np.where(random.random(len(at))[:, None] < 0.5, noise, others)
     rows = np.where(np.arange(grid.shape[1]) < cut[:, None], grid[at], foreign).astype("<i4")
     logits: np.ndarray = answers(scorer, "beginnings", rows, cut.astype("<i4").tobytes(), (len(rows), vocab)).astype(np.float64)
@@ -571,13 +571,15 @@ def beginnings(scorer: Channel, grid: np.ndarray, at: np.ndarray, cut: np.ndarra
 def audit(data: Data, split: str, scorer: Channel, claimed: bytes, positions: int, tolerance: float, rows: int = 0) -> Json:
     """Compare stored claims with what another scorer, that is ready, knows at secret positions: the contract's `audited`, less its token.
 
-    Nobody who made the claims could know which positions, and who is asked now has never seen what stands there. Raises DataError, ScorerFault.
+    Nobody who made the claims could know which positions, and who is asked now has not seen what stands there: of each row the shorter beginnings
+    come first. Raises DataError, ScorerFault.
     """
     ids, _ = data.split(split)
     grid, random, profile = windows(ids, data.profile), np.random.default_rng(), data.profile
     counted = grid[:, 1:] != profile.vocab_size - 1
     known = np.frombuffer(claimed, dtype="<f4").reshape(counted.shape)
     chosen = random.choice(np.flatnonzero(counted), min(positions, int(counted.sum())), replace=False)
+    chosen = chosen[np.argsort(chosen % profile.context, kind="stable")]
     at, cut = chosen // profile.context, chosen % profile.context + 1
     steps = (slice(first, first + (rows or profile.rows)) for first in range(0, len(at), rows or profile.rows))
     found = [beginnings(scorer, grid, at[step], cut[step], profile.vocab_size, random) for step in steps]

@@ -75,7 +75,7 @@ class AuditRules(Section):
     """
 
     positions: Annotated[int, Field(ge=0, le=65_536)] = 1024
-    scorer_factor: Annotated[float, Field(ge=1)] = 3.0
+    scorer_factor: Annotated[float, Field(ge=1)] = 2.0
     rehearse_from_seconds: Annotated[float, Field(ge=0)] = 60.0
     implausible_gain: Annotated[float, Field(gt=0)] = 0.1
 

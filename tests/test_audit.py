@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.artifacts.events import Audited, Decided, Interrupted, Launched, Rehearsed
+from harness.artifacts.events import Audited, Decided, Entry, Interrupted, Launched, Rehearsed
+from harness.artifacts.study import Study
 from harness.audited import Audit
+from harness.control.opening import Company, Wishes, start
 from harness.evaluation import auditing, judge
+from harness.execution.signals import Interrupts
 from harness.trial import Bar, Change, EvaluationFault, JobEnd, JobOutcome, Measurement, Noise, Reading, Status
 from tests.jobs import rules
 from tests.nights import crash_at
@@ -69,7 +74,7 @@ def test_the_tolerance_is_ten_times_the_baselines_scatter_within_bounds(p999: fl
         (Audit(positions=1024, mean=-0.003, standard_error=0.0005), "off by -0.003 ± 0.0005 nats on average"),
         (Audit(positions=1024, mean=-1e-5, standard_error=1.0, off=1, worst=3.1, tolerance=0.02), "1 of 1024 audited positions"),
         (Audit(positions=1024, fault="not_finite", detail="3 of 9 logits"), "the audit could not be made: not_finite, 3 of 9 logits"),
-        (Audit(positions=1024, load_seconds=9.0), "9.0 s to load the model, the baseline takes 1.0"),
+        (Audit(positions=1024, load_seconds=9.0), "9.0 s to load the model again, the baseline takes 1.0"),
     ],
 )
 def test_what_speaks_against_a_claim(audit: Audit, said: str | None) -> None:
@@ -78,8 +83,8 @@ def test_what_speaks_against_a_claim(audit: Audit, said: str | None) -> None:
 
 
 def test_a_scorer_that_takes_much_longer_than_the_baselines_is_not_believed_even_without_an_audit() -> None:
-    assert auditing.objection(RULES, reading(load=5.9), reading()) is None, "three times the baseline's, and three seconds"
-    for slow in (reading(load=6.1), reading(whole=12.1)):
+    assert auditing.objection(RULES, reading(load=4.9), reading()) is None, "twice the baseline's, and three seconds"
+    for slow in (reading(load=5.1), reading(whole=9.1)):
         found = auditing.objection(RULES, slow, reading())
         assert found is not None and found[0] == "scorer_time"
         verdict = judge.judge(RULES, Bar(ref=2.0), slow, SIGMA, NO_CHANGE, reading())
@@ -290,3 +295,63 @@ def test_a_kill_during_a_rehearsal_is_rolled_forward(tmp_path: Path) -> None:
     resume_study(project, trials=1)
     row = study_of(project).rows[1]
     assert row.rehearsal is not None and row.rehearsal.reason == "" and row.status is not None
+
+
+# ----------------------------------------------------------------------------------------- what a review found by running
+def test_an_audit_that_takes_much_longer_than_the_baselines_is_not_believed() -> None:
+    """A model that trains on when it is first asked spends its time there, and not while it loads."""
+    base = reading(audit=Audit(positions=1024, load_seconds=1.0, scorer_seconds=4.0))
+    for positions, used, said in ((1024, 11.0, False), (1024, 11.1, True), (4096, 29.0, False), (4096, 29.1, True)):
+        found = auditing.objection(RULES, reading(audit=Audit(positions=positions, load_seconds=1.0, scorer_seconds=used)), base)
+        assert (found is not None) == said, (positions, used, found)
+        assert found is None or (found[0] == "scorer_time" and "to be audited" in found[1])
+
+
+@pytest.mark.parametrize(("bar", "gain", "wonder"), [(1.0, 0.11, True), (1.0, 0.09, False), (0.001, 0.015, False), (0.001, 0.021, True)])
+def test_a_wonder_is_beyond_the_noise_too(bar: float, gain: float, wonder: bool) -> None:
+    assert auditing.implausible(RULES, gain, bar, 0.002) == wonder
+
+
+def test_a_baseline_reading_that_is_void_after_its_audit_began_is_taken_again_in_its_place(tmp_path: Path) -> None:
+    """The first bar is the reading with the candidates' seed, whatever was taken again; and no reading counts twice in the noise."""
+    project = auditing_project(tmp_path / "p", "[stop]\ntrials = 1")
+    text = (project / "program.md").read_text().replace("baseline_readings = 1", "baseline_readings = 3")
+    (project / "program.md").write_text(text)
+    git(project, "commit", "-qam", "three readings")
+    spoilt: list[object] = []
+
+    def spoil(event: object) -> None:
+        if getattr(event, "kind", "") == "scored" and getattr(event, "replicate", 0) == 2 and not spoilt:
+            spoilt.append(event)
+            folder_of(project).trial("0000-baseline").reading(0).claims.write_bytes(b"\0" * 4)
+
+    seen = Seen(on_event=lambda entry, study: spoil(entry.event))
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]), seen=seen)
+    study = study_of(project)
+    assert [event.reason for event in seen.events if isinstance(event, Interrupted)] == ["claims_changed"]
+    base = study.rows[0]
+    assert [r.replicate for r in base.readings] == [0, 1, 2] and [r.audit is not None for r in base.readings] == [True, False, False]
+    assert base.verdict is not None and base.verdict.next_bar is not None and base.verdict.next_bar.reading == pytest.approx(1.199)
+    assert sorted(study.rereadings[0]) == pytest.approx([1.199, 1.2, 1.201])
+
+
+def test_a_signal_during_a_rehearsal_is_charged_to_nobody(tmp_path: Path) -> None:
+    project = auditing_project(tmp_path / "p", "[audit]\nrehearse_from_seconds = 0\n[stop]\ntrials = 1")
+    listed = tmp_path / "edits.json"
+    slow = {"find": 'MODE = "ok"\nAUDITED', "replace": 'MODE = "slow_load"\nTRICK = print\nAUDITED'}
+    listed.write_text(json.dumps({"proposals": [{"title": "code", **slow}]}))
+    interrupts = Interrupts()
+
+    def stop(entry: Entry, study: Study) -> None:
+        if isinstance(entry.event, Launched) and entry.event.replicate == -1:
+            threading.Timer(1.5, setattr, [interrupts, "received", signal.SIGTERM]).start()
+
+    seen = Seen(on_event=stop)
+    company = Company(observe=seen.observe, on_point=seen.points.append, interrupts=interrupts)
+    options = {"edits": str(listed)}
+    ended = start(Wishes(project=project, tag="t", program=project / "program.md", proposer="scripted", options=options), company)
+    assert ended.reason == "term"
+    assert [(e.replicate, e.charged) for e in seen.events if isinstance(e, Interrupted)] == [(-1, False)]
+    again = Seen()
+    resume_study(project, seen=again)
+    assert [e.charged for e in again.events if isinstance(e, Interrupted)] == []

@@ -110,8 +110,25 @@ def test_a_scorer_is_shown_true_beginnings_and_foreign_ends_only(data: Any) -> N
     assert same < 0.1 * total, "the id that is asked for is not shown, but by accident"
     assert len(places) > 500 and len({cut for _, cut in places}) > 150, "all over the split"
     foreign = [row[cut:] for row, cut in zip(rows, cuts, strict=True) if cut < 200]
-    elsewhere = sum(any((grid[:, -len(tail) :] == tail).all(axis=1)) for tail in foreign[:40])
-    assert 5 <= elsewhere <= 35, "in one row random ids, in another the end of another row"
+    assert not any((grid[:, -len(tail) :] == tail).all(axis=1).any() for tail in foreign), (
+        "what is shown in its place is no text of the split"
+    )
+    usual = set(np.unique(grid[:, 1:], return_counts=True)[0][np.unique(grid[:, 1:], return_counts=True)[1] > 50].tolist())
+    likely = sum(np.isin(tail, list(usual)).mean() > 0.8 for tail in foreign) / len(foreign)
+    assert 0.3 < likely < 0.7, "in one row random ids, in another those of a row in disorder"
+
+
+def test_what_is_asked_for_was_not_shown_before_to_the_one_who_is_asked(data: Any) -> None:
+    """Else a scorer could learn in an early question what it is asked for in a later one."""
+    grid, scorer = grid_of(data), Scorer()
+    audit(data, claimed(data), scorer, positions=2048)
+    longest: dict[int, int] = {}
+    for rows, cuts in scorer.seen:
+        for row, cut in zip(rows, cuts, strict=True):
+            place = int(np.flatnonzero((grid[:, :cut] == row[:cut]).all(axis=1))[0])
+            assert longest.get(place, 0) <= cut
+        longest.update({int(np.flatnonzero((grid[:, :c] == r[:c]).all(axis=1))[0]): int(c) for r, c in zip(rows, cuts, strict=True)})
+    assert len(longest) > 400
 
 
 def test_positions_are_another_choice_each_time(data: Any) -> None:

@@ -26,7 +26,7 @@ def trained(study: Study, event: ev.Trained) -> None:
     if _rereads_incumbent(study, event.trial):
         return
     assert study.current is not None, "trained belongs to the trial in progress"
-    study.update(readings=(*study.current.readings, reading))
+    study.update(readings=tuple(sorted((*study.current.readings, reading), key=lambda one: one.replicate)))
 
 
 def scored(study: Study, event: ev.Scored) -> None:
@@ -38,8 +38,10 @@ def scored(study: Study, event: ev.Scored) -> None:
     if _rereads_incumbent(study, event.trial):
         return
     assert study.current is not None, "scored belongs to the trial in progress"
-    last = study.current.readings[-1].model_copy(update={"measurement": event.measurement, "fault": event.fault})
-    study.update(readings=(*study.current.readings[:-1], last))
+    found = {"measurement": event.measurement, "fault": event.fault}
+    study.update(
+        readings=tuple(one.model_copy(update=found) if one.replicate == event.replicate else one for one in study.current.readings)
+    )
     if event.trial == 0 and event.measurement is not None:
         pool(study, 0, event.measurement.value)
 
@@ -75,5 +77,8 @@ def interrupted(study: Study, event: ev.Interrupted) -> None:
     if event.charged:
         study.interruptions_in_a_row += 1
     if study.current is not None and study.current.trial == event.trial:
+        for void in study.current.readings:
+            if event.trial == 0 and void.replicate == event.replicate and void.measurement is not None:
+                study.rereadings[0].remove(void.measurement.value)
         kept = tuple(r for r in study.current.readings if r.replicate != event.replicate)
         study.update(interruptions=study.current.interruptions + int(event.charged), readings=kept)

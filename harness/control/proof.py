@@ -71,7 +71,7 @@ class Proof:
             return True
         first = row.readings[0]
         gain = abs((first.value or 0.0) - bar.ref)
-        if not auditing.implausible(rules, gain, bar.ref):
+        if not auditing.implausible(rules, gain, bar.ref, sigma.sigma):
             return True
         done = next((reading for reading in row.readings[1:] if reading.measurement or reading.fault), None)
         again = done or self.bench.take(row, first.replicate + 1, files, rules, cpu_cap)

@@ -93,6 +93,8 @@ class Bench:
             moved = self.evaluator.rehearse(spec, outcome, rules, auditing.REHEARSED_POSITIONS)
             self._must_be_unchanged(row, REHEARSAL)
             if isinstance(moved, EvaluationFault) and self._not_to_blame(row, REHEARSAL, moved):
+                if moved.reason == evaluator.INTERRUPTED:
+                    self.recorder.emit(Interrupted(trial=row.trial, replicate=REHEARSAL, reason=moved.detail, charged=False))
                 return False
         found = auditing.rehearsal(moved).model_copy(update={"seconds": round(self.clock.monotonic() - started, 3)})
         self.recorder.emit(Rehearsed(trial=row.trial, rehearsal=found))
@@ -102,7 +104,7 @@ class Bench:
 
     def _spec(self, row: TrialRow, replicate: int, files: Mapping[str, str], cpu_cap: float | None) -> JobSpec:
         launched = self.recorder.study.launched
-        left = launched.marker if launched and (launched.trial, launched.replicate) == (row.trial, replicate) else secrets.token_hex(16)
+        left = launched.marker if launched and launched.trial == row.trial else secrets.token_hex(16)
         return JobSpec(
             files=files, prepare=self.recorder.folder.prepare, train_data=self.train_data,
             folder=self.recorder.folder.trial(row.folder).reading(replicate), seed=replicate, marker=left, cpu_cap=cpu_cap,

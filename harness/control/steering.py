@@ -80,6 +80,7 @@ class Steering:
             ("[sandbox] level", old.sandbox.level, new.sandbox.level),
             ("[sandbox] scratch_mb", old.sandbox.scratch_mb, new.sandbox.scratch_mb),
             ("[sandbox] pids", old.sandbox.pids, new.sandbox.pids),
+            ("whether [audit] has positions", old.audit.positions > 0, new.audit.positions > 0),
         )
         for name, before, after in fixed:
             if before != after:

@@ -17,6 +17,7 @@ LEAST_TOLERANCE, MOST_TOLERANCE = 0.02, 0.5
 TOLERANCE_FACTOR = 10.0
 DEEP_EVERY, DEEP_FACTOR = 10, 4
 SLACK_SECONDS = 3.0
+WONDER_SIGMAS = 10.0
 MOVED_NATS = 1e-3
 BAD_CONTRACT = frozenset({"load_failed", "short_answer", "scorer_died"})
 REHEARSED_POSITIONS = 32
@@ -36,10 +37,10 @@ def tolerance(baseline: Reading | None) -> float:
 
 def objection(rules: Rules, reading: Reading, baseline: Reading | None) -> tuple[str, str] | None:
     """Why a measured claim is not believed, as reason and sentence; `None` when nothing speaks against it. `baseline` is its audited reading."""
-    measured, audit = reading.measurement, reading.audit
-    if measured is None:
+    audit = reading.audit
+    if reading.measurement is None:
         return None
-    if (slow := _too_long(rules, measured.load_seconds, measured.scorer_seconds, baseline)) is not None:
+    if (slow := _too_long(rules, reading, baseline)) is not None:
         return "scorer_time", slow
     if audit is None:
         return None
@@ -52,18 +53,24 @@ def objection(rules: Rules, reading: Reading, baseline: Reading | None) -> tuple
         )
     if abs(audit.mean) > max(MEAN_NATS, ERRORS * audit.standard_error):
         return "audit", f"the claimed losses are off by {audit.mean:.4g} ± {audit.standard_error:.2g} nats on average"
-    if (slow := _too_long(rules, audit.load_seconds, None, baseline)) is not None:
-        return "scorer_time", slow
     return None
 
 
-def _too_long(rules: Rules, load: float | None, whole: float | None, baseline: Reading | None) -> str | None:
-    known = baseline.measurement if baseline else None
-    if known is None:
+def _too_long(rules: Rules, reading: Reading, baseline: Reading | None) -> str | None:
+    """Both scorers, to load and in all, against the baseline's; of a deeper audit the part after loading may be that much longer."""
+    here, known = reading.measurement, baseline.measurement if baseline else None
+    if here is None or known is None:
         return None
-    for what, used, usual in (("to load the model", load, known.load_seconds), ("to score", whole, known.scorer_seconds)):
-        if used is not None and usual is not None and used > rules.audit.scorer_factor * usual + SLACK_SECONDS:
-            return f"{used:.1f} s {what}, the baseline takes {usual:.1f}; [audit] scorer_factor allows {rules.audit.scorer_factor:g} times that"
+    pairs = [("to load the model", here.load_seconds, known.load_seconds), ("to score", here.scorer_seconds, known.scorer_seconds)]
+    audit, usual = reading.audit, baseline.audit if baseline else None
+    if audit is not None:
+        pairs.append(("to load the model again", audit.load_seconds, known.load_seconds))
+        if usual is not None and usual.scorer_seconds is not None and usual.load_seconds is not None and not usual.fault:
+            deeper = (usual.scorer_seconds - usual.load_seconds) * max(1.0, audit.positions / max(1, usual.positions))
+            pairs.append(("to be audited", audit.scorer_seconds, usual.load_seconds + deeper))
+    for what, used, allowed in pairs:
+        if used is not None and allowed is not None and used > rules.audit.scorer_factor * allowed + SLACK_SECONDS:
+            return f"{used:.1f} s {what}, the baseline takes {allowed:.1f}; [audit] scorer_factor allows {rules.audit.scorer_factor:g} times that"
     return None
 
 
@@ -84,9 +91,9 @@ def rehearsal(result: float | EvaluationFault | None) -> Rehearsal:
     return Rehearsal(moved=result, reason="looks_ahead", detail=said)
 
 
-def implausible(rules: Rules, gain: float, bar: float) -> bool:
-    """Whether a gain is so large that it is measured again, with another seed, before it is believed."""
-    return gain > rules.audit.implausible_gain * abs(bar)
+def implausible(rules: Rules, gain: float, bar: float, sigma: float) -> bool:
+    """Whether a gain is so large that it is measured again, with another seed, before it is believed: by the bar, and far beyond the noise."""
+    return gain > max(rules.audit.implausible_gain * abs(bar), WONDER_SIGMAS * sigma)
 
 
 def confirmed(gain: float, again: float) -> bool:

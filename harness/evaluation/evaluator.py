@@ -107,18 +107,14 @@ class Evaluator:
         return _tried(once)
 
     def rehearse(self, spec: JobSpec, outcome: JobOutcome, rules: Rules, positions: int) -> float | EvaluationFault:
-        """Try the contract with the checkpoint of an untrained model: how far a loss moves, in nats, when only later ids change."""
+        """Try the contract with the checkpoint of an untrained model, once: how far a loss moves, in nats, when only later ids change."""
         if harmed := self._unharmed(spec, outcome.checkpoint_sha256):
             return harmed
-
-        def once() -> float | EvaluationFault:
-            answer = Pair(self._setting, spec, rules, "rehearse", {"positions": positions}, spec.folder.checkpoint).ask()
-            if isinstance(answer, EvaluationFault):
-                return answer
-            moved = answer.get("moved")
-            return float(moved) if isinstance(moved, int | float) else _error("the rehearsal's record has no number")
-
-        return _tried(once)
+        answer = Pair(self._setting, spec, rules, "rehearse", {"positions": positions}, spec.folder.checkpoint).ask()
+        if isinstance(answer, EvaluationFault):
+            return answer
+        moved = answer.get("moved")
+        return float(moved) if isinstance(moved, int | float) else _error("the rehearsal's record has no number")
 
     def _unharmed(self, spec: JobSpec, sha256: str | None) -> EvaluationFault | None:
         if not spec.folder.checkpoint.exists() or provenance.sha256(spec.folder.checkpoint) != sha256:

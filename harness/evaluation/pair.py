@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import select
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.artifacts.trial_dir import remove
-from harness.execution import channel, claims
+from harness.execution import channel, claims, sealing
 from harness.execution.channel import Channel, ProtocolFault
 from harness.execution.clock import Clock
 from harness.execution.process import ProcessTree
@@ -26,6 +27,8 @@ CANDIDATE_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer", "lo
 ANSWERS = {"evaluate": "record", "audit": "audited", "rehearse": "rehearsed"}
 INTERRUPTED = "interrupted"
 POLL_SECONDS = 0.05
+LOOK_SECONDS = 0.25
+REHEARSAL_SECONDS = 60.0
 DATA_VARIABLES = ("HOME", "XDG_CACHE_HOME", "RATCHET_DATA")
 
 
@@ -65,11 +68,13 @@ class Pair:
             remove(folder)
         prepare_folder(trusted, {}, self.spec.prepare)
         prepare_folder(work, self.spec.files, self.spec.prepare)
-        self._started = self.setting.clock.monotonic()
+        self._started = self._looked = self.setting.clock.monotonic()
         try:
             answer = self._converse(trusted, work)
         except ProtocolFault as fault:
             answer = _ours(f"the evaluator sent {fault}")
+        except sealing.NotSealed as fault:
+            answer = _ours(str(fault))
         finally:
             for folder in (trusted, work):
                 remove(folder)
@@ -80,7 +85,7 @@ class Pair:
     def _converse(self, trusted: Path, work: Path) -> dict[str, Any] | EvaluationFault:
         ours, theirs = channel.pair()
         trusted_end, scorer_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        checkpoint = os.open(self.checkpoint, os.O_RDONLY | os.O_CLOEXEC)
+        checkpoint = sealing.private(self.checkpoint, self.rules.sandbox.scratch_mb << 20)
         trees: list[ProcessTree] = []
         try:
             self._scorer = self._start("serve", work, {"RATCHET_SOCKET": scorer_end.fileno(), "RATCHET_CHECKPOINT": checkpoint})
@@ -113,8 +118,9 @@ class Pair:
         return launch(command, folder, variables, self.spec.folder.evaluate_log, self.rules, list(numbers.values()), cage)
 
     def _answer(self, ours: Channel, trees: list[ProcessTree]) -> dict[str, Any] | EvaluationFault:
-        limit = self.rules.trial.evaluate_seconds
+        limit = min(self.rules.trial.evaluate_seconds, REHEARSAL_SECONDS if self.mode == "rehearse" else math.inf)
         while True:
+            self._look()
             select.select([*ours.sources(), *(s for tree in trees for s in tree.sources())], [], [], POLL_SECONDS)
             for tree in trees:
                 tree.drain()
@@ -131,6 +137,13 @@ class Pair:
                 return _ours("the evaluator ended without a record; see evaluate.log")
             if self.setting.clock.monotonic() - self._started > limit:
                 return EvaluationFault(reason="evaluation", detail=f"no record after {limit:g} s", candidate_to_blame=True)
+
+    def _look(self) -> None:
+        """Four times a second: a child of the scorer that ends between two messages has used its time, too."""
+        now = self.setting.clock.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._scorer.sample()
 
     def _used(self) -> float:
         wall = self.setting.clock.monotonic() - self._started

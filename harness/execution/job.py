@@ -22,7 +22,7 @@ from harness.execution.device import Device
 from harness.execution.hygiene import Watch
 from harness.execution.process import ProcessTree
 from harness.execution.sandbox.box import OPEN, Sandbox
-from harness.execution.sealing import Checkpoint
+from harness.execution.sealing import Checkpoint, Handed
 from harness.execution.workplace import JobSpec, launch, prepare_folder, resolve_command
 from harness.rules import Rules
 from harness.trial import JobEnd, JobOutcome
@@ -33,6 +33,7 @@ POLL_SECONDS = 0.05
 OVERRUN_SHARE = 0.01
 OVERRUN_SECONDS = 2.0
 MAX_POINTS = 1000
+REHEARSAL_SECONDS = 60.0  # a step and a checkpoint; what takes longer is left to the training itself
 MEMORY_WORDS = ("out of memory", "MemoryError", "can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
 
 
@@ -77,6 +78,7 @@ class Job:
         self._on_gpu = device.name.startswith("cuda")
         self._seen = _Progress(started=clock.monotonic())
         self._suspend = SuspendWatch(clock)
+        self._data = Handed(spec.train_data)
         self._checkpoint = Checkpoint(spec.folder.checkpoint, rules.sandbox.scratch_mb << 20)
 
     def start(self) -> ProcessTree:
@@ -112,6 +114,7 @@ class Job:
         finally:
             code = self._tree.end()
             self._channel.close()
+            self._data.restore()
         outcome = self._outcome(ended, code)
         self._spec.folder.drop_work()
         return outcome
@@ -184,6 +187,8 @@ class Job:
 
     def _training_limit(self) -> float:
         trial = self._rules.trial
+        if self._spec.rehearsal:
+            return min(REHEARSAL_SECONDS, trial.train_seconds)
         return trial.amount * (1 + OVERRUN_SHARE) + OVERRUN_SECONDS if trial.clock == "wall" else trial.train_seconds
 
     def _over_resources(self, cpu: float) -> _End | None:

@@ -39,6 +39,36 @@ def seal(path: Path, most_bytes: int) -> str:
     return found
 
 
+def private(path: Path, most_bytes: int) -> int:
+    """A descriptor, for reading, of a copy without a name: what is left on it (times, modes, attributes) goes with it. Raises `NotSealed`."""
+    copy = path.with_name(f"{path.name}.private")
+    copy.unlink(missing_ok=True)
+    with durable.guarded(copy):
+        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _read(path, most_bytes, target)
+            return os.open(copy, os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(target)
+            copy.unlink()
+
+
+class Handed:
+    """A file that one job after the other is handed: its times and mode are put back, or a plain user's job could leave a word there for the next."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._before = path, path.stat()
+
+    def restore(self) -> None:
+        """As it was; its content is checked elsewhere."""
+        now, before = self._path.stat(), self._before
+        if now.st_mode != before.st_mode:
+            self._path.chmod(stat.S_IMODE(before.st_mode))
+        if (now.st_mtime_ns, now.st_atime_ns) != (before.st_mtime_ns, before.st_atime_ns) and now.st_uid in (os.getuid(), before.st_uid):
+            with contextlib.suppress(PermissionError):  # not ours to set, so not the job's either
+                os.utime(self._path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 class Checkpoint:
     """What a job leaves: its hash when the job said `done`, and whether it is still that when the job is gone."""
 

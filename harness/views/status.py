@@ -137,7 +137,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         *models.status_lines(study),
     ]
     if study.current:
-        number_of = study.launched.replicate + 1 if study.launched else len(study.current.readings) + 1
+        number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1
         what = "being decided" if study.current.verdict else f"reading {number_of}"
         word = "open" if study.stop else "now "
         lines.append(f"  {word}       trial {study.current.trial} ({flatten(study.current.title, 60)}), {what}")
