@@ -16,7 +16,7 @@ from harness.execution.process import adopt_orphans
 from harness.trial import Measurement, Reading
 from tests.projects import ROOT
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(900)]
 AUDITS = 2
 
 
@@ -27,6 +27,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     with pytest.MonkeyPatch.context() as patch:
         if "RATCHET_DATA" not in os.environ:
             patch.setenv("RATCHET_DATA", str(folder / "data"))
+        patch.setenv("PYTHONPATH", str(ROOT))
         prepare.prepare("cpu")
         adopt_orphans()
         (folder / "stand").mkdir()
