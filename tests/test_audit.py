@@ -350,7 +350,7 @@ def test_a_signal_during_a_rehearsal_is_charged_to_nobody(tmp_path: Path) -> Non
     company = Company(observe=seen.observe, on_point=seen.points.append, interrupts=interrupts)
     options = {"edits": str(listed)}
     ended = start(Wishes(project=project, tag="t", program=project / "program.md", proposer="scripted", options=options), company)
-    assert ended.reason == "term"
+    assert ended.reason == "sigterm"
     assert [(e.replicate, e.charged) for e in seen.events if isinstance(e, Interrupted)] == [(-1, False)]
     again = Seen()
     resume_study(project, seen=again)

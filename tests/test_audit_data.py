@@ -113,8 +113,9 @@ def test_a_scorer_is_shown_true_beginnings_and_foreign_ends_only(data: Any) -> N
     assert not any((grid[:, -len(tail) :] == tail).all(axis=1).any() for tail in foreign), (
         "what is shown in its place is no text of the split"
     )
-    usual = set(np.unique(grid[:, 1:], return_counts=True)[0][np.unique(grid[:, 1:], return_counts=True)[1] > 50].tolist())
-    likely = sum(np.isin(tail, list(usual)).mean() > 0.8 for tail in foreign) / len(foreign)
+    ids, counts = np.unique(grid[:, 1:], return_counts=True)
+    usual = ids[np.argsort(counts)[-256:]]  # two thirds of the text, an eighth of the ids
+    likely = sum(np.isin(tail, usual).mean() > 0.35 for tail in foreign) / len(foreign)
     assert 0.3 < likely < 0.7, "in one row random ids, in another those of a row in disorder"
 
 

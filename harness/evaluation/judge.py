@@ -21,6 +21,7 @@ from harness.trial import Bar, Change, JobEnd, Noise, Reading, Status, Verdict
 RAMP = 0.05
 RAMP_CAP = 1.0
 DELETION_CREDIT = 0.5
+CORRECTED = 1e-6
 SAME_SECONDS = 1.02
 INVALID_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer"})
 ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
@@ -71,8 +72,8 @@ def judge_baseline(rules: Rules, readings: Sequence[Reading], noise: Noise | Non
         if bad is not None:
             return bad
     mean = math.fsum(r.value or 0.0 for r in readings) / len(readings)
-    first, claimed = readings[0].value, readings[0].measurement
-    bar = Bar(ref=first, reading=claimed.value, paired=True) if paired and claimed and first else Bar(ref=mean, readings=len(readings))
+    first = readings[0].value
+    bar = Bar(ref=first, reading=first, paired=True) if paired and first is not None else Bar(ref=mean, readings=len(readings))
     sigma = noise.sigma if noise else None
     return Verdict(status=Status.KEEP, reason="baseline", rule=rules.keep.rule, value=mean, bar=mean, sigma=sigma, next_bar=bar)
 
@@ -124,7 +125,7 @@ def _compare(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Cha
     debiased = rules.keep.rule == "debiased"
     threshold = ref + min(RAMP * bar.since, RAMP_CAP) * sigma if debiased else ref
     cost = _complexity(change, rules.keep.complexity_per_line, sigma) if debiased else 0.0
-    if bar.paired and reading.measurement is not None and reading.measurement.value == bar.reading:
+    if bar.paired and bar.reading is not None and abs(reading.value - bar.reading) <= _rounding(reading):
         return _without_effect(rules, bar, reading.value, noise, change)
     keep = y < threshold - cost
     gain, error = ref - y, sigma * math.sqrt(1.0 + 1.0 / bar.readings)
@@ -143,6 +144,11 @@ def _compare(rules: Rules, bar: Bar, reading: Reading, noise: Noise, change: Cha
     )
 
 
+def _rounding(reading: Reading) -> float:
+    """How far two readings of the same program are apart: not at all, or by what float32 claims leave of a correction."""
+    return CORRECTED if reading.audit is not None and reading.audit.correction else 0.0
+
+
 def _without_effect(rules: Rules, bar: Bar, value: float, noise: Noise, change: Change) -> Verdict:
     """The same reading to the last bit: the change does nothing, and only less code is a reason to keep it."""
     shorter = rules.keep.rule == "debiased" and change.net_lines < 0 and rules.keep.complexity_per_line > 0
@@ -155,8 +161,7 @@ def _without_effect(rules: Rules, bar: Bar, value: float, noise: Noise, change: 
 
 def _after_keep(old: Bar, reading: Reading, y: float, threshold: float, sigma: float, debiased: bool) -> Bar:
     pull, sign = min(sigma, 0.5 * (threshold - y)) if debiased else 0.0, 1.0 if y == reading.value else -1.0
-    claimed = reading.measurement.value if reading.measurement else None
-    return Bar(ref=sign * (y + pull), reading=claimed, paired=old.paired, cpu_seconds=reading.outcome.cpu_seconds)
+    return Bar(ref=sign * (y + pull), reading=sign * y, paired=old.paired, cpu_seconds=reading.outcome.cpu_seconds)
 
 
 def _complexity(change: Change, per_line: float, sigma: float) -> float:

@@ -19,7 +19,7 @@ from harness.execution.channel import Channel, ProtocolFault
 from harness.execution.clock import Clock
 from harness.execution.process import ProcessTree
 from harness.execution.sandbox.box import OPEN, Sandbox
-from harness.execution.workplace import JobSpec, launch, prepare_folder
+from harness.execution.workplace import REHEARSAL_SECONDS, JobSpec, launch, prepare_folder
 from harness.rules import Rules
 from harness.trial import EvaluationFault
 
@@ -28,7 +28,6 @@ ANSWERS = {"evaluate": "record", "audit": "audited", "rehearse": "rehearsed"}
 INTERRUPTED = "interrupted"
 POLL_SECONDS = 0.05
 LOOK_SECONDS = 0.25
-REHEARSAL_SECONDS = 60.0
 DATA_VARIABLES = ("HOME", "XDG_CACHE_HOME", "RATCHET_DATA")
 
 

@@ -23,17 +23,14 @@ from harness.execution.hygiene import Watch
 from harness.execution.process import ProcessTree
 from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.sealing import Checkpoint, Handed
-from harness.execution.workplace import JobSpec, launch, prepare_folder, resolve_command
+from harness.execution.workplace import OVERRUN_SECONDS, OVERRUN_SHARE, JobSpec, launch, prepare_folder, resolve_command, training_limit
 from harness.rules import Rules
 from harness.trial import JobEnd, JobOutcome
 
 EXIT_SECONDS = 10.0
 SAMPLE_SECONDS = 0.25
 POLL_SECONDS = 0.05
-OVERRUN_SHARE = 0.01
-OVERRUN_SECONDS = 2.0
 MAX_POINTS = 1000
-REHEARSAL_SECONDS = 60.0  # a step and a checkpoint; what takes longer is left to the training itself
 MEMORY_WORDS = ("out of memory", "MemoryError", "can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
 
 
@@ -178,18 +175,12 @@ class Job:
             return _End(JobEnd.CRASH, "late_failure", f"still running {EXIT_SECONDS:.0f} s after its checkpoint") if late else None
         if seen.ready_at is None and now - seen.started > trial.setup_seconds:
             return _End(JobEnd.TIMEOUT, "setup", f"not ready after {trial.setup_seconds:g} s")
-        if seen.ready_at is not None and now - seen.ready_at > self._training_limit():
+        if seen.ready_at is not None and now - seen.ready_at > training_limit(self._rules, self._spec.rehearsal):
             return _End(JobEnd.TIMEOUT, "training", f"no checkpoint {now - seen.ready_at:.1f} s after the start of training")
         if now - seen.sampled_at >= SAMPLE_SECONDS:
             seen.sampled_at = now
             return self._over_resources(self._tree.sample())
         return None
-
-    def _training_limit(self) -> float:
-        trial = self._rules.trial
-        if self._spec.rehearsal:
-            return min(REHEARSAL_SECONDS, trial.train_seconds)
-        return trial.amount * (1 + OVERRUN_SHARE) + OVERRUN_SECONDS if trial.clock == "wall" else trial.train_seconds
 
     def _over_resources(self, cpu: float) -> _End | None:
         seen, trial = self._seen, self._rules.trial

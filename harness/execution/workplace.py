@@ -15,6 +15,10 @@ from harness.execution.process import ProcessTree, clean_environment
 from harness.execution.sandbox.box import SCRATCH, Sandbox
 from harness.rules import Rules
 
+OVERRUN_SHARE = 0.01
+OVERRUN_SECONDS = 2.0
+REHEARSAL_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class JobSpec:
@@ -32,6 +36,14 @@ class JobSpec:
     cpu_cap: float | None = None
     rehearsal: bool = False
     began: DeviceState | None = None
+
+
+def training_limit(rules: Rules, rehearsal: bool) -> float:
+    """Wall seconds from the handover to the checkpoint; of a rehearsal a step's worth, what takes longer is left to the training itself."""
+    trial = rules.trial
+    if rehearsal:
+        return min(REHEARSAL_SECONDS, trial.train_seconds)
+    return trial.amount * (1 + OVERRUN_SHARE) + OVERRUN_SECONDS if trial.clock == "wall" else trial.train_seconds
 
 
 def needed_files(rules: Rules) -> tuple[str, ...]:
