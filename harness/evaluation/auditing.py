@@ -2,7 +2,7 @@
 
 Positions: 1,024, and 4,096 for every tenth new best, as `[audit]` has them. A claim is rejected when the mean difference is more than four standard
 errors and 0.001 nats, or one position is off by more than the tolerance: ten times the 99.9th percentile of the baseline's own audit, between 0.02 and
-0.5 nats. A scorer may use `scorer_factor` times what the baseline's used, to load as in all, and some seconds that are no idea's fault.
+0.5 nats. A scorer may use `scorer_factor` times what the baseline's used, to load as in all, and a second that is no idea's fault.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MEAN_NATS = 1e-3
 LEAST_TOLERANCE, MOST_TOLERANCE = 0.02, 0.5
 TOLERANCE_FACTOR = 10.0
 DEEP_EVERY, DEEP_FACTOR = 10, 4
-SLACK_SECONDS = 3.0
+SLACK_SECONDS = 1.0
 WONDER_SIGMAS = 10.0
 MOVED_NATS = 1e-3
 BAD_CONTRACT = frozenset({"load_failed", "short_answer", "scorer_died"})
