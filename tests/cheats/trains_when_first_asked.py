@@ -1,6 +1,6 @@
 """own: trains on in the scorer when it is asked for the first time, not while it loads.
 
-Both scorers do the same, so claim and audit agree, and loading is quick. Naive gain: as many steps as fit into scoring. What stops it: the whole time of
+Both scorers do the same, so claim and audit agree, and loading is quick. Naive gain: as many steps as fit into scoring. Stopped: the whole time of
 both scorers is held against the baseline's, not loading alone.
 """
 
