@@ -371,6 +371,36 @@ def test_a_scorer_that_dies_with_its_device_is_not_the_candidates_fault(make_pro
     assert row.status is not Status.INTERRUPTED and row.readings[0].fault is not None, "alone on its device it is judged"
 
 
+def test_an_evaluation_beside_a_stranger_is_interrupted_and_not_judged_by_its_wall_time(
+    make_project: Make, tmp_path: Path, nvml: FakeNvml
+) -> None:
+    arrived = iter([True])
+
+    def follow(entry: Any, study: Study) -> None:
+        here = entry.event.kind == "trained" and entry.event.trial == 1 and next(arrived, False)
+        nvml.processes = [stranger()] if here else []
+
+    project, seen = make_project(rules=OUTSIDE), Seen(on_event=follow)
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1, "MODE": "slow_load", "SECONDS": 1.5}]), seen=seen)
+    assert cuts(seen.events) == [(1, "device_shared", True)]
+    assert seen.kinds().count("scored") == 2, "the first answer of trial 1 is nobody's"
+    assert study_of(project).rows[1].readings[0].value is not None
+
+
+def test_a_scorer_is_looked_after_like_a_job() -> None:
+    nvml, clock = FakeNvml(processes=[stranger()]), Waiting()
+    guard = hygiene.Guard(Gpu(nvml), None, clock)
+    assert (guard.look(), guard.look()) == (None, None), "the second look is not due yet"
+    clock.sleep(hygiene.GUARD_SECONDS)
+    fault = guard.look()
+    assert fault is not None and fault[0] == "device_shared"
+    clock.sleep(hygiene.GUARD_SECONDS)
+    nvml.error = pynvml.NVML_ERROR_GPU_IS_LOST
+    lost = guard.look()
+    assert lost is not None and lost[0] == "device_lost"
+    assert hygiene.Guard(Cpu(), None, clock).look() is None
+
+
 def test_slow_clocks_are_said_once_and_recorded_and_judge_nothing(make_project: Make, tmp_path: Path, nvml: FakeNvml) -> None:
     def slow_down(entry: Any, study: Study) -> None:
         if entry.event.kind == "launched":

@@ -195,12 +195,11 @@ def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Devic
     started, folder, interrupted = recorder.study.started, recorder.folder, company.interrupts.reason
     assert started is not None, "a night begins with study_started"
     adopt_orphans()
+    began = started.device_state or device.look(hygiene.ours)
     bench = Bench(
         recorder, FixedFiles(folder.prepare, started.prepare_sha256, started.data), device, company.clock, Path(started.data.train),
-        Evaluator(started.data, device, company.clock, interrupted, box), interrupted, company.on_point, box,
-        started.device_state or device.look(hygiene.ours),
+        Evaluator(started.data, device, company.clock, interrupted, box, began), interrupted, company.on_point, box, began,
     )  # fmt: skip
-
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), company.clock, interrupted)
     night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)

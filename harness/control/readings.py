@@ -69,13 +69,13 @@ class Bench:
         self.fixed.check()
         result = self.evaluator.audit(self._spec(row, reading.replicate, files, None), reading.measurement, rules, positions, tolerance)
         self._must_be_unchanged(row, reading.replicate)
-        if isinstance(result, Audit) and result.fault and self._excused(row, reading.replicate):
+        if isinstance(result, Audit) and self._excused(row, reading.replicate, failed=bool(result.fault)):
             return False
         if isinstance(result, Audit):
             self.recorder.emit(Audited(trial=row.trial, replicate=reading.replicate, audit=result))
             return True
         if result.reason != evaluator.INTERRUPTED:
-            self.recorder.emit(Interrupted(trial=row.trial, replicate=reading.replicate, reason=result.reason))
+            self.recorder.emit(Interrupted(trial=row.trial, replicate=reading.replicate, reason=result.reason, detail=result.detail))
         return False
 
     def rehearse(self, row: TrialRow, files: Mapping[str, str], rules: Rules) -> bool:
@@ -163,6 +163,8 @@ class Bench:
                 return None
             self.recorder.emit(Scored(trial=row.trial, replicate=replicate, fault=result))
             return reading.model_copy(update={"fault": result})
+        if self._excused(row, replicate, failed=False):
+            return None
         slim = result.model_copy(update={"documents": ()})
         self.recorder.emit(Scored(trial=row.trial, replicate=replicate, measurement=slim))
         return reading.model_copy(update={"measurement": slim})
@@ -176,12 +178,15 @@ class Bench:
             raise
 
     def _not_to_blame(self, row: TrialRow, replicate: int, fault: EvaluationFault) -> bool:
-        """Whether it was interrupted, or looks like the candidate's fault and is the device's."""
+        """Whether it was interrupted, or is the device's, also when it looks like the candidate's."""
+        if fault.reason in hygiene.OF_THE_DEVICE:
+            self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason=fault.reason, detail=fault.detail))
+            return True
         return fault.reason == evaluator.INTERRUPTED or (fault.candidate_to_blame and self._excused(row, replicate))
 
-    def _excused(self, row: TrialRow, replicate: int) -> bool:
-        """Whether a device that is shared or lost is to blame for what a candidate failed in; then the reading is void."""
-        why = hygiene.trouble(self.device, self.began)
+    def _excused(self, row: TrialRow, replicate: int, failed: bool = True) -> bool:
+        """Whether a device that is shared or lost is to blame for what a candidate was slow or failed in; then the reading is void."""
+        why = hygiene.trouble(self.device, self.began, failed)
         if why is not None:
             self.recorder.emit(Interrupted(trial=row.trial, replicate=replicate, reason=why[0], detail=why[1]))
         return why is not None

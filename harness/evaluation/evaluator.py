@@ -15,10 +15,12 @@ from pydantic import ValidationError
 
 from harness.artifacts import durable, provenance
 from harness.audited import Audit
+from harness.conditions import DeviceState
 from harness.evaluation.pair import INTERRUPTED as INTERRUPTED
 from harness.evaluation.pair import Pair, Setting
 from harness.execution.clock import Clock
 from harness.execution.device import Device
+from harness.execution.hygiene import Guard
 from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.workplace import JobSpec
 from harness.rules import Rules
@@ -34,9 +36,13 @@ T = TypeVar("T")
 class Evaluator:
     """Holds what does not change between trials. `interrupted` is asked often and ends the evaluation when it answers a reason."""
 
-    def __init__(self, data: DataFacts, device: Device, clock: Clock, interrupted: Callable[[], str], sandbox: Sandbox = OPEN) -> None:
+    def __init__(
+        self, data: DataFacts, device: Device, clock: Clock, interrupted: Callable[[], str], sandbox: Sandbox = OPEN, began: DeviceState | None = None
+    ) -> None:  # fmt: skip
         self._data, self._interrupted = data, interrupted
-        self._setting = Setting("cuda" if device.name.startswith("cuda") else "cpu", clock, interrupted, sandbox, device.variables)
+        self._setting = Setting(
+            "cuda" if device.name.startswith("cuda") else "cpu", clock, interrupted, sandbox, device.variables, lambda: Guard(device, began, clock)
+        )  # fmt: skip
 
     @property
     def audits(self) -> bool:

@@ -17,6 +17,7 @@ from harness.artifacts.trial_dir import remove
 from harness.execution import channel, claims, sealing
 from harness.execution.channel import Channel, ProtocolFault
 from harness.execution.clock import Clock
+from harness.execution.hygiene import Guard
 from harness.execution.process import ProcessTree
 from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.workplace import REHEARSAL_SECONDS, JobSpec, launch, prepare_folder
@@ -33,13 +34,17 @@ DATA_VARIABLES = ("HOME", "XDG_CACHE_HOME", "RATCHET_DATA")
 
 @dataclass(frozen=True)
 class Setting:
-    """What every conversation of a study has in common. `device` is `cpu` or `cuda`; `variables` name the one that is locked."""
+    """What every conversation of a study has in common. `device` is `cpu` or `cuda`; `variables` name the one that is locked.
+
+    `guard` begins to look for strangers on it; what it finds voids the answer, whoever looks slow.
+    """
 
     device: str
     clock: Clock
     interrupted: Callable[[], str]
     sandbox: Sandbox = OPEN
     variables: Mapping[str, str] = field(default_factory=dict)
+    guard: Callable[[], Guard] | None = None
 
 
 @dataclass
@@ -118,6 +123,7 @@ class Pair:
 
     def _answer(self, ours: Channel, trees: list[ProcessTree]) -> dict[str, Any] | EvaluationFault:
         limit = min(self.rules.trial.evaluate_seconds, REHEARSAL_SECONDS if self.mode == "rehearse" else math.inf)
+        guard = self.setting.guard() if self.setting.guard else None
         while True:
             self._look()
             select.select([*ours.sources(), *(s for tree in trees for s in tree.sources())], [], [], POLL_SECONDS)
@@ -132,6 +138,8 @@ class Pair:
                     return self._read(key, value)
             if self.setting.interrupted():
                 return EvaluationFault(reason=INTERRUPTED, detail=self.setting.interrupted(), candidate_to_blame=False)
+            if guard and (why := guard.look()):
+                return EvaluationFault(reason=why[0], detail=why[1], candidate_to_blame=False)
             if ours.closed or ended:
                 return _ours("the evaluator ended without a record; see evaluate.log")
             if self.setting.clock.monotonic() - self._started > limit:

@@ -20,6 +20,7 @@ SHARED, LOST = "device_shared", "device_lost"
 OF_THE_DEVICE = frozenset({SHARED, LOST})
 WAIT_SECONDS = 60.0
 PAUSE_SECONDS = 0.5
+GUARD_SECONDS = 0.25
 LOOKS_A_CLOCK = 4  # clocks are asked at every fourth look at the processes: once a second
 
 Fault = tuple[str, str]
@@ -58,9 +59,12 @@ def _not_free(device: Device, others: list[Occupant], held: float) -> str:
     )
 
 
-def trouble(device: Device, began: DeviceState | None) -> Fault | None:
-    """Asked after something of a candidate failed, with nothing of it alive: what the device can be blamed for, as reason and detail."""
-    return _blame(device, began, failed=True)[1]
+def trouble(device: Device, began: DeviceState | None, failed: bool = True) -> Fault | None:
+    """Asked when something of a candidate has ended, with nothing of it alive: what the device can be blamed for, as reason and detail.
+
+    Only when it `failed`, CUDA itself is asked whether it still starts.
+    """
+    return _blame(device, began, failed)[1]
 
 
 def _blame(device: Device, began: DeviceState | None, failed: bool) -> tuple[DeviceState | None, Fault | None]:
@@ -74,15 +78,49 @@ def _blame(device: Device, began: DeviceState | None, failed: bool) -> tuple[Dev
     return now, (LOST, why) if why else None
 
 
+class Suspicion:
+    """A stranger counts when it is seen at two looks in a row: our own short-lived children come and go between two."""
+
+    def __init__(self, began: DeviceState | None) -> None:
+        self._began = began
+        self._suspects: set[int] = set()
+
+    def confirmed(self, now: DeviceState) -> Fault | None:
+        """Whoever was there at the look before, too, as reason and detail."""
+        others = strangers(self._began, now)
+        again = [one for one in others if one.pid in self._suspects]
+        self._suspects = {one.pid for one in others}
+        return (SHARED, _shared(again)) if again else None
+
+
+class Guard:
+    """The device while a scorer works on it, looked at four times a second; its wall time is judged, so nobody may slow it down."""
+
+    def __init__(self, device: Device, began: DeviceState | None, clock: Clock) -> None:
+        self._device, self._suspicion, self._clock = device, Suspicion(began), clock
+        self._next = clock.monotonic()
+
+    def look(self) -> Fault | None:
+        """What voids the answer, as reason and detail; `None` between two looks."""
+        if self._clock.monotonic() < self._next:
+            return None
+        self._next = self._clock.monotonic() + GUARD_SECONDS
+        try:
+            now = self._device.look(ours, clocks=False)
+        except DeviceLost as lost:
+            return LOST, str(lost)
+        return self._suspicion.confirmed(now) if now is not None else None
+
+
 class Watch:
-    """The device during one job. A stranger counts when it is seen at two looks in a row: our own short-lived children come and go between two."""
+    """The device during one job: its strangers, memory and clocks."""
 
     def __init__(self, device: Device, began: DeviceState | None) -> None:
         self._device, self._began = device, began
         self.peak_mb: float | None = None
         self._before = device.look(ours)
         self._after: DeviceState | None = None
-        self._suspects: set[int] = set()
+        self._suspicion = Suspicion(began)
         self._looks = self._asked = self._slow = 0
         self._clocks: list[float] = []
         self._reasons: set[str] = set()
@@ -103,10 +141,7 @@ class Watch:
             return None
         if clocks:
             self._note(now)
-        others = strangers(self._began, now)
-        again = [one for one in others if one.pid in self._suspects]
-        self._suspects = {one.pid for one in others}
-        return (SHARED, _shared(again)) if again else None
+        return self._suspicion.confirmed(now)
 
     def last_look(self, failed: bool) -> Fault | None:
         """After the job's tree is dead: whoever is there now is a stranger at once, and a failed job's device is asked whether it still works."""
