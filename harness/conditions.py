@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from harness.records import Record
 
+SHARED = "device_shared"
 SMALL_MB = 1024.0
 SLACK_MB = 256.0
 MPS_SERVER = "nvidia-cuda-mps"  # the kernel cuts the names of processes at 15 letters
@@ -40,10 +41,13 @@ class DeviceState(Record):
     """One look at a GPU from outside: MiB, MHz, degrees Celsius, watts. `slowed_by` says why its clocks are low; idle is no reason.
 
     `comparable`: the driver's process numbers are known to be ours. In a container they may be the host's; then nobody can be called a stranger.
+    `listed_mb`: memory of all processes on the driver's list, those of a host included that we do not see; not `all_listed` where it keeps some back.
     """
 
     memory_used_mb: float | None = None
     memory_total_mb: float | None = None
+    listed_mb: float | None = None
+    all_listed: bool = True
     occupants: tuple[Occupant, ...] = ()
     comparable: bool = True
     sm_clock_mhz: float | None = None
@@ -54,10 +58,16 @@ class DeviceState(Record):
 
     @property
     def unclaimed_mb(self) -> float | None:
-        """Memory in use that no other living process accounts for: the driver's own, and what a tree of ours has not given back yet."""
+        """Memory in use that no process accounts for: the driver's own, and what a tree of ours has not given back yet."""
         if self.memory_used_mb is None:
             return None
-        return self.memory_used_mb - sum(one.memory_mb or 0.0 for one in self.occupants)
+        listed = self.listed_mb if self.listed_mb is not None else sum(one.memory_mb or 0.0 for one in self.occupants)
+        return self.memory_used_mb - listed
+
+    @property
+    def accounted(self) -> bool:
+        """Whether memory that nobody accounts for is nobody's: every process can be told apart and says how much it has."""
+        return self.comparable and self.all_listed
 
 
 class Conditions(Record):
@@ -115,6 +125,14 @@ def unreturned_mb(began: DeviceState | None, now: DeviceState) -> float:
         return 0.0
     more = now.unclaimed_mb - began.unclaimed_mb
     return more if more > SLACK_MB else 0.0
+
+
+def taken_up(began: DeviceState | None, now: DeviceState | None) -> DeviceState | None:
+    """What a study that goes on compares with: memory as it is now, for card or driver may be others; who was there when it began."""
+    if began is None or now is None:
+        return now or began
+    listed = now.listed_mb if now.listed_mb is not None else sum(one.memory_mb or 0.0 for one in now.occupants)
+    return now.model_copy(update={"occupants": began.occupants, "listed_mb": listed})
 
 
 def at_the_beginning(began: DeviceState | None) -> list[str]:

@@ -50,6 +50,7 @@ class FakeNvml:
     reasons: int = 1
     error: int | None = None
     missing: set[str] = field(default_factory=set)
+    mismatched: set[str] = field(default_factory=set)
     on_question: Callable[[str], None] | None = None
     asked: list[int] = field(default_factory=list)
 
@@ -63,6 +64,8 @@ class FakeNvml:
             self.on_question(name)
         if self.error is not None:
             raise pynvml.NVMLError(self.error)
+        if name in self.mismatched:
+            raise self.NVMLLibraryMismatchError("Unversioned function called and the pyNVML version does not match the NVML lib version.")
         if name in self.missing:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 

@@ -104,6 +104,23 @@ def test_a_question_that_is_not_answered_is_no_lost_device_and_cuda_has_the_last
     assert Gpu(nvml, probe=lambda: "cuInit says 999").failure() == "cuInit says 999"
 
 
+def test_a_driver_older_than_the_module_does_not_say_who_is_there_and_ends_nothing() -> None:
+    nvml = FakeNvml(processes=[stranger()], mismatched={"processes", "drawing"})
+    state = Gpu(nvml).look(ours)
+    assert state is not None and (state.occupants, state.all_listed, state.memory_used_mb) == ((), False, 600.0)
+    assert Gpu(nvml).memory_mb([1]) is None
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+def test_memory_of_processes_that_a_host_numbers_is_theirs_and_that_of_a_dead_one_here_is_nobodys(
+    first_namespace: bool, told: bool
+) -> None:
+    state = Gpu(FakeNvml(drawing=[Held(GONE, 300 * MIB if told else None)], used_mb=900.0)).look(ours)
+    assert state is not None and state.occupants == ()
+    assert state.unclaimed_mb == (900.0 if first_namespace or not told else 600.0)
+    assert (state.all_listed, state.accounted) == (told or first_namespace, first_namespace)
+
+
 def test_our_own_processes_and_dead_ones_are_nobody(first_namespace: bool) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     zombie = subprocess.Popen([sys.executable, "-c", ""])

@@ -56,14 +56,15 @@ class Gpu:
         self.name = f"cuda: {_text(nvml.nvmlDeviceGetName(self._handle))}"
         self.lock_name = f"cuda-{index}"
         self.variables: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": _text(nvml.nvmlDeviceGetUUID(self._handle))}
+        self._errors = (nvml.NVMLError, getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError))  # the second is none of the first
         self._lost = {getattr(nvml, name) for name in LOST if hasattr(nvml, name)}  # the module is older here and newer there
-        self._comparable = _first_namespace()
+        self._comparable = self._numbered_here = _first_namespace()
 
     def memory_mb(self, pids: Collection[int]) -> float | None:
         """Sum over the driver's list of compute processes; `None` when the driver does not say."""
         try:
             running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
-        except self._nvml.NVMLError:
+        except self._errors:
             return None
         used = [p.usedGpuMemory for p in running if p.pid in set(pids)]
         if not used or any(value is None for value in used):
@@ -74,12 +75,18 @@ class Gpu:
         """Processes and, with `clocks`, memory, clocks, temperature and power limit. `ours` is asked after the driver, or a child that was
         born in between would be a stranger. Raises `DeviceLost`.
         """
-        others = tuple(self._others(ours))
+        listed, drawing = self._listed()
+        others = tuple(self._others(ours, listed or {}, drawing))
         if not clocks:
             return DeviceState(occupants=others, comparable=self._comparable)
+        known = [
+            process for pid, process in (listed or {}).items() if not (self._numbered_here and started_at(pid) is None and not _hidden(pid))
+        ]
         memory, power, nvml = self._ask("nvmlDeviceGetMemoryInfo"), self._ask("nvmlDeviceGetEnforcedPowerLimit"), self._nvml
         return DeviceState(
             occupants=others, comparable=self._comparable,
+            listed_mb=round(sum(one.usedGpuMemory or 0 for one in known) / MIB, 1),
+            all_listed=listed is not None and all(one.usedGpuMemory is not None for one in known),
             memory_used_mb=None if memory is None else round(memory.used / MIB, 1),
             memory_total_mb=None if memory is None else round(memory.total / MIB, 1),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
@@ -96,14 +103,16 @@ class Gpu:
             return str(lost)
         return self._probe()
 
-    def _others(self, ours: Callable[[], Collection[int]]) -> Iterator[Occupant]:
-        """Living processes on the device that are not ours. One that is not in sight has just died, or is numbered by a host that we do not see."""
-        computing = [
-            *(self._ask("nvmlDeviceGetComputeRunningProcesses") or ()),
-            *(self._ask("nvmlDeviceGetMPSComputeRunningProcesses") or ()),
-        ]
+    def _listed(self) -> tuple[dict[int, Any] | None, set[int]]:
+        """The driver's list by number, and who on it draws; `None` when it does not say who computes."""
+        computing = self._ask("nvmlDeviceGetComputeRunningProcesses")
+        served = self._ask("nvmlDeviceGetMPSComputeRunningProcesses") or ()
         drawing = self._ask("nvmlDeviceGetGraphicsRunningProcesses") or ()
-        found, draws = {p.pid: p for p in (*drawing, *computing)}, {p.pid for p in drawing}
+        found = {p.pid: p for p in (*drawing, *(computing or ()), *served)}
+        return (None if computing is None and not found else found), {p.pid for p in drawing}
+
+    def _others(self, ours: Callable[[], Collection[int]], found: dict[int, Any], draws: set[int]) -> Iterator[Occupant]:
+        """Living processes on the device that are not ours. One that is not in sight has just died, or is numbered by a host that we do not see."""
         mine = set(ours())
         self._comparable = self._comparable or bool(mine & found.keys())
         for pid, process in found.items():
@@ -129,7 +138,7 @@ class Gpu:
             return None
         try:
             return function(self._handle, *rest)
-        except self._nvml.NVMLError as error:
+        except self._errors as error:
             if getattr(error, "value", None) in self._lost:
                 raise DeviceLost(
                     f"the driver says of {self.name}: {error}; check `nvidia-smi` and `dmesg`, then `ratchet resume`"
