@@ -12,7 +12,7 @@ import psutil
 import pynvml
 import pytest
 
-from harness.artifacts.events import Event, Interrupted, StudyStarted, Warned
+from harness.artifacts.events import Event, Interrupted, Resumed, StudyStarted, Warned
 from harness.artifacts.study import Study
 from harness.conditions import DeviceState
 from harness.control.examination import examine
@@ -303,7 +303,7 @@ def test_a_trial_that_shared_its_device_runs_again_and_is_judged_by_that(make_pr
     stop = run_study(project, edits_file(tmp_path, [{"VALUE": 1.1, **SLOW_ENOUGH}]), seen=seen)
     study = study_of(project)
     assert stop.reason == "proposals"
-    assert [(row.status, row.interruptions) for row in study.rows] == [(Status.KEEP, 1), (Status.KEEP, 1)]
+    assert [(row.status, row.interruptions) for row in study.rows] == [(Status.KEEP, 0), (Status.KEEP, 0)], "held against no idea"
     assert cuts(seen.events) == [(0, "device_shared", True), (1, "device_shared", True)]
     assert (study.crashes_in_a_row, study.interruptions_in_a_row) == (0, 0)
     assert [kind for kind in seen.kinds() if kind in ("launched", "trained")] == ["launched", "launched", "trained"] * 2
@@ -315,12 +315,60 @@ def test_sharing_again_and_again_is_charged_to_no_idea_and_stops_the_night(make_
     stop = run_study(project, edits, seen=seen)
     assert (stop.reason, stop.exit_code) == ("infrastructure", 75)
     study = study_of(project)
-    assert cuts(seen.events) == [(1, "device_shared", True)] * 2 + [(2, "device_shared", True)]
-    assert [row.status for row in study.rows] == [Status.KEEP, Status.INTERRUPTED]
+    assert cuts(seen.events) == [(1, "device_shared", True)] * 3
+    assert [row.status for row in study.rows] == [Status.KEEP]
     assert study.crashes_in_a_row == 0
     nvml.processes = []
     resume_study(project)
-    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.INTERRUPTED, Status.KEEP]
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP] * 3
+
+
+def test_a_stranger_is_waited_for_until_a_person_says_stop(make_project: Make, tmp_path: Path, nvml: FakeNvml) -> None:
+    def follow(entry: Any, study: Study) -> None:
+        if entry.event.kind == "settled" and entry.event.trial == 0:
+            nvml.processes = [stranger()]
+        if entry.event.kind == "warned" and "the next job waits" in entry.event.message:
+            folder_of(project).stop_request.touch()
+
+    project, seen = make_project(rules=OUTSIDE), Seen(on_event=follow)
+    stop = run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]), seen=seen, hours=1.0)
+    assert (stop.reason, stop.exit_code) == ("asked", 0)
+    assert [event.message for event in seen.events if isinstance(event, Warned) and event.code == "device"] == [
+        f"process {os.getppid()} ({psutil.Process(os.getppid()).name()[:40]}, 8000 MiB) computes on cuda: NVIDIA H200; the next job waits for its end"
+    ]
+    nvml.processes = []
+    resume_study(project)
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.KEEP]
+
+
+def test_patience_ends_with_the_nights_time() -> None:
+    nvml, said = FakeNvml(processes=[stranger()]), list[str]()
+    clock = Waiting()
+    with pytest.raises(InfrastructureFault, match="no trial may share it"):
+        wait_until_free(Gpu(nvml), None, clock, str, said.append, 3600.0)
+    assert (clock.now_s, len(said)) == (3600.0, 1)
+
+
+@pytest.mark.parametrize("numbered_here", [True, False], ids=["machine", "container"])
+def test_memory_that_may_be_somebodys_is_warned_of_and_stops_no_night(monkeypatch: pytest.MonkeyPatch, numbered_here: bool) -> None:
+    monkeypatch.setattr(gpus, "_first_namespace", lambda: numbered_here)
+    nvml, said, clock = FakeNvml(drawing=[Held(1, None)]), list[str](), Waiting()
+    gpu = Gpu(nvml)
+    began = gpu.look(ours)
+    nvml.used_mb = 2600.0
+    assert wait_until_free(gpu, began, clock, str, said.append)
+    assert len(said) == 1 and "whose it is cannot be told" in said[0]
+    assert clock.now_s == hygiene.UNSURE_SECONDS
+
+
+def test_a_study_goes_on_where_the_idle_memory_of_its_device_is_another(make_project: Make, tmp_path: Path, nvml: FakeNvml) -> None:
+    project = make_project(rules=OUTSIDE)
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.0}]), trials=1)
+    nvml.used_mb, seen = 1600.0, Seen()
+    resume_study(project, trials=2, seen=seen)
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP] * 3
+    resumed = next(event for event in seen.events if isinstance(event, Resumed))
+    assert resumed.device_state is not None and resumed.device_state.memory_used_mb == 1600.0
 
 
 def test_a_stranger_that_stays_stops_the_night_before_the_next_trial(make_project: Make, tmp_path: Path, nvml: FakeNvml) -> None:
@@ -330,12 +378,12 @@ def test_a_stranger_that_stays_stops_the_night_before_the_next_trial(make_projec
 
     project, seen = make_project(rules=OUTSIDE), Seen(on_event=arrive)
     with pytest.raises(InfrastructureFault, match="no trial may share it"):
-        run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]), seen=seen)
+        run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]), seen=seen, hours=0.001)
     study = study_of(project)
     assert study.stop is not None and study.stop.exit_code == 75
     assert seen.kinds().count("launched") == 1
     nvml.processes = []
-    resume_study(project)
+    resume_study(project, hours=1.0)
     assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.KEEP]
 
 

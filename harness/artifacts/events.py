@@ -40,11 +40,12 @@ class StudyStarted(VersionedRecord):
 
 
 class Resumed(Record):
-    """A harness took the study up again."""
+    """A harness took the study up again. `device_state`: what its trials are compared with from now on."""
 
     kind: Literal["resumed"] = "resumed"
     pid: int
     limits: dict[str, str | int | float | None]
+    device_state: DeviceState | None = None
 
 
 class RulesChanged(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.artifacts import events as ev
+from harness.conditions import SHARED
 from harness.trial import JobEnd, Reading
 
 if TYPE_CHECKING:
@@ -81,4 +82,5 @@ def interrupted(study: Study, event: ev.Interrupted) -> None:
             if event.trial == 0 and void.replicate == event.replicate and void.measurement is not None:
                 study.rereadings[0].remove(void.measurement.value)
         kept = tuple(r for r in study.current.readings if r.replicate != event.replicate)
-        study.update(interruptions=study.current.interruptions + int(event.charged), readings=kept)
+        counts = event.charged and event.reason != SHARED  # who shares a device is no trouble of the idea, however often
+        study.update(interruptions=study.current.interruptions + int(counts), readings=kept)

@@ -17,8 +17,8 @@ from harness.artifacts.journal import Journal, Position
 from harness.artifacts.provenance import FixedFiles
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
-from harness.conditions import at_the_beginning
-from harness.control import limits, recovery
+from harness.conditions import DeviceState, at_the_beginning
+from harness.control import budget, limits, recovery
 from harness.control.admission import Admission
 from harness.control.desk import Desk
 from harness.control.loop import run_study
@@ -112,7 +112,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
             _forewarn(recorder, proposer=warnings, device=at_the_beginning(event.device_state))
-            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company, box)
+            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company, box, event.device_state)
 
 
 def resume(
@@ -149,9 +149,11 @@ def resume(
             allowed = old.model_copy(update={name: value for name, value in steering.flags.items() if value is not None})
             registry.check(name, study.started.proposer_options, steering.rules, allowed.given())
             registry.preflight(name, steering.rules, company.interrupts.reason)
-            recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json")))
+            same = study.started.device_state if study.started.environment.device == device.name else None
+            began = hygiene.taken_up(device, same, company.clock, company.interrupts.reason)
+            recorder.emit(Resumed(pid=os.getpid(), limits=allowed.model_dump(mode="json"), device_state=began))
             _compare(recorder, device, box)
-            return _run(recorder, ratchet, steering, device, company, box)
+            return _run(recorder, ratchet, steering, device, company, box, began)
 
 
 @contextmanager
@@ -190,15 +192,17 @@ def _compare(recorder: Recorder, device: Device, box: Sandbox) -> None:
             recorder.emit(Warned(code=code, message=f"the study began {how} {before!r} and goes on {how} {now!r}"))
 
 
-def _run(recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company, box: Sandbox) -> Stop:
+def _run(
+    recorder: Recorder, ratchet: Ratchet, steering: Steering, device: Device, company: Company, box: Sandbox, began: DeviceState | None
+) -> Stop:  # fmt: skip
     """The loop with its real ports; how it ended is the journal's last word, also when the machine or a moved branch ended it."""
     started, folder, interrupted = recorder.study.started, recorder.folder, company.interrupts.reason
     assert started is not None, "a night begins with study_started"
     adopt_orphans()
-    began = started.device_state or device.look(hygiene.ours)
     bench = Bench(
         recorder, FixedFiles(folder.prepare, started.prepare_sha256, started.data), device, company.clock, Path(started.data.train),
         Evaluator(started.data, device, company.clock, interrupted, box, began), interrupted, company.on_point, box, began,
+        lambda: budget.left(recorder.study, steering.limits, steering.rules, company.clock.now()).seconds,
     )  # fmt: skip
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), company.clock, interrupted)
     night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)

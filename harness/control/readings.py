@@ -47,6 +47,7 @@ class Bench:
     on_point: Callable[[dict[str, Any]], None]
     sandbox: Sandbox = OPEN
     began: DeviceState | None = None
+    patience: Callable[[], float | None] = lambda: 0.0
 
     def take(self, row: TrialRow, replicate: int, files: Mapping[str, str], rules: Rules, cpu_cap: float | None) -> Reading | None:
         """Reading number `replicate` of a trial, with that number as its seed; `None` when it was interrupted."""
@@ -129,7 +130,7 @@ class Bench:
         return outcome
 
     def _run(self, row: TrialRow, spec: JobSpec, replicate: int, rules: Rules) -> JobOutcome | None:
-        if not hygiene.wait_until_free(self.device, self.began, self.clock, self.interrupted):
+        if not hygiene.wait_until_free(self.device, self.began, self.clock, self._no_longer_wanted, self._say, self.patience()):
             return None
         spec.folder.create()
         job = Job(spec, rules, self.device, self.clock, self.on_point, self.interrupted, self.sandbox)
@@ -168,6 +169,13 @@ class Bench:
         slim = result.model_copy(update={"documents": ()})
         self.recorder.emit(Scored(trial=row.trial, replicate=replicate, measurement=slim))
         return reading.model_copy(update={"measurement": slim})
+
+    def _no_longer_wanted(self) -> str:
+        return self.interrupted() or ("stop" if self.recorder.folder.stop_request.exists() else "")
+
+    def _say(self, said: str) -> None:
+        if f"device: {said}" not in self.recorder.study.warnings:
+            self.recorder.emit(Warned(code="device", message=said))
 
     def _must_be_unchanged(self, row: TrialRow, replicate: int) -> None:
         """A reading during which a fixed file changed is nobody's number: it is taken again, and the night stops before that."""

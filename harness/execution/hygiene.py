@@ -10,15 +10,17 @@ from collections.abc import Callable
 
 import psutil
 
-from harness.conditions import SLOW, Conditions, DeviceState, Occupant, strangers, unreturned_mb
+from harness import conditions
+from harness.conditions import SHARED, SLOW, Conditions, DeviceState, Occupant, strangers, unreturned_mb
 from harness.errors import DeviceLost, InfrastructureFault
 from harness.execution.clock import Clock
 from harness.execution.device import Device
 from harness.execution.usage import descendants
 
-SHARED, LOST = "device_shared", "device_lost"
+LOST = "device_lost"
 OF_THE_DEVICE = frozenset({SHARED, LOST})
 WAIT_SECONDS = 60.0
+UNSURE_SECONDS = 5.0
 PAUSE_SECONDS = 0.5
 GUARD_SECONDS = 0.25
 LOOKS_A_CLOCK = 4  # clocks are asked at every fourth look at the processes: once a second
@@ -31,28 +33,54 @@ def ours() -> list[int]:
     return [os.getpid(), *descendants(os.getpid())]
 
 
-def wait_until_free(device: Device, began: DeviceState | None, clock: Clock, interrupted: Callable[[], str]) -> bool:
-    """Whether the device is as the study found it, waited for up to a minute; `False` when interrupted.
+def wait_until_free(
+    device: Device, began: DeviceState | None, clock: Clock, interrupted: Callable[[], str],
+    tell: Callable[[str], None] = lambda said: None, patience: float | None = 0.0,
+) -> bool:  # fmt: skip
+    """Whether the device is as the study found it; `False` when interrupted. Memory is waited for up to a minute, a stranger for as long as
+    `patience` seconds allow, without end where it is `None`; `tell` hears once of one that is waited for.
 
     Raises `InfrastructureFault` when somebody else still computes on it then, or memory of an earlier job has not come back; `DeviceLost`.
+    Where not every process tells its memory, or they cannot be told apart, memory is waited for briefly, and only a warning is given.
     """
-    deadline = clock.monotonic() + WAIT_SECONDS
+    start, told = clock.monotonic(), False
     while (now := device.look(ours)) is not None:
-        others, held = strangers(began, now), unreturned_mb(began, now)
+        others, held, waited = strangers(began, now), unreturned_mb(began, now), clock.monotonic() - start
         if not others and not held:
             return True
-        if clock.monotonic() >= deadline:
+        if not others and waited >= min(UNSURE_SECONDS, WAIT_SECONDS) and not (began and began.accounted and now.accounted):
+            tell(
+                f"memory of {device.name} beyond that at the start of the study is in use, and whose it is cannot be told; the study goes on"
+            )
+            return True
+        if waited >= WAIT_SECONDS and not (others and (patience is None or waited < patience)):
             raise InfrastructureFault(_not_free(device, others, held))
         if interrupted():
             return False
+        if others and not told:
+            told = True
+            tell(f"{_named(others)} computes on {device.name}; the next job waits for its end")
         clock.sleep(PAUSE_SECONDS)
     return True
 
 
+def taken_up(device: Device, began: DeviceState | None, clock: Clock, interrupted: Callable[[], str]) -> DeviceState | None:
+    """What a study that goes on compares with, after a moment for the memory of what a dead harness left. `began` only of the same device."""
+    deadline = clock.monotonic() + min(UNSURE_SECONDS, WAIT_SECONDS)
+    now = device.look(ours)
+    while now is not None and unreturned_mb(began, now) and clock.monotonic() < deadline and not interrupted():
+        clock.sleep(PAUSE_SECONDS)
+        now = device.look(ours)
+    return conditions.taken_up(began, now)
+
+
+def _named(others: list[Occupant]) -> str:
+    return ", ".join(one.words for one in others[:3])
+
+
 def _not_free(device: Device, others: list[Occupant], held: float) -> str:
     if others:
-        who = ", ".join(one.words for one in others[:3])
-        return f"{who} computes on {device.name}; no trial may share it: wait for its end, then `ratchet resume`"
+        return f"{_named(others)} computes on {device.name}; no trial may share it: wait for its end, then `ratchet resume`"
     return (
         f"{held:.0f} MiB of {device.name} more than at the start of the study are in use {WAIT_SECONDS:.0f} s after the last job ended, "
         "and no living process has them; check `nvidia-smi`, then `ratchet resume`"
@@ -173,7 +201,7 @@ class Watch:
 
 
 def _shared(others: list[Occupant]) -> str:
-    return f"{', '.join(one.words for one in others[:3])} computed on the device during the job"
+    return f"{_named(others)} computed on the device during the job"
 
 
 def _machine_seconds() -> tuple[float, float]:
