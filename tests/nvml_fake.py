@@ -11,6 +11,7 @@ import pynvml
 
 MIB = 1024 * 1024
 UUID = "GPU-5a1c3e0b-0000-4000-8000-000000000000"
+MIG = "MIG-5a1c3e0b-0000-4000-8000-00000000000a"
 
 
 @dataclass
@@ -73,11 +74,20 @@ class FakeNvml:
         self.asked.append(index)
         return f"device {index}"
 
+    def nvmlInit(self) -> None:
+        self._hear("init")
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        known = {UUID[:-1] + str(index): f"device {index}" for index in range(4)} | {MIG: "part 0"}
+        if uuid not in known:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return known[uuid]
+
     def nvmlDeviceGetName(self, handle: str) -> str | bytes:
         return self.name
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:
-        return UUID
+        return UUID[:-1] + handle[-1]
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Held]:
         self._hear("processes")

@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from harness.errors import InfrastructureFault, Locked
@@ -15,7 +16,7 @@ from harness.execution import device as devices
 from harness.execution.device import Cpu, Lock
 from harness.execution.gpu import MIB, Gpu
 from harness.execution.process import boot_id, started_at
-from tests.nvml_fake import UUID, FakeNvml, Held
+from tests.nvml_fake import MIG, UUID, FakeNvml, Held
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,8 @@ from tests.nvml_fake import UUID, FakeNvml, Held
 def test_a_gpu_is_named_as_the_noise_priors_know_it(name: str | bytes, sigma: float, readings: int) -> None:
     nvml = FakeNvml(name)
     gpu = Gpu(nvml, 1)
-    assert (nvml.asked, gpu.lock_name, gpu.variables) == ([1], "cuda-1", {"CUDA_VISIBLE_DEVICES": UUID})
+    second = UUID[:-1] + "1"
+    assert (nvml.asked, gpu.lock_name, gpu.variables) == ([1], f"cuda-{second}", {"CUDA_VISIBLE_DEVICES": second})
     assert gpu.name == f"cuda: {name.decode() if isinstance(name, bytes) else name}"
     prior = noise.prior(gpu.name, "wall", 1.0)
     assert (prior.sigma, prior.baseline_readings) == (sigma, readings)
@@ -56,6 +58,36 @@ def test_device_memory_is_that_of_the_jobs_processes() -> None:
 )
 def test_device_memory_that_is_not_known_is_none(nvml: FakeNvml) -> None:
     assert Gpu(nvml).memory_mb([11]) is None
+
+
+@pytest.mark.parametrize(
+    ("visible", "first", "taken"),
+    [
+        (None, UUID[:-1] + "2", UUID[:-1] + "2"),
+        (None, "", UUID),
+        ("1", UUID[:-1] + "3", UUID[:-1] + "3"),
+        ("GPU-5a1c", UUID, UUID),
+        (f"{MIG},1", UUID, MIG),
+    ],
+    ids=["CUDA's first is not the driver's", "CUDA does not say", "a number of CUDA's", "abbreviated", "a part of a card"],
+)
+def test_the_device_is_the_one_that_cuda_takes_for_its_first(visible: str | None, first: str, taken: str) -> None:
+    gpu = devices.chosen(FakeNvml(), visible, lambda: first)
+    assert gpu is not None
+    assert (gpu.variables, gpu.lock_name) == ({"CUDA_VISIBLE_DEVICES": taken}, f"cuda-{taken}")
+
+
+@pytest.mark.parametrize(("visible", "first"), [("9", ""), ("GPU-none", ""), ("MIG-none", UUID), ("0", "GPU-other")])
+def test_a_device_that_was_asked_for_by_name_and_is_not_there_is_no_cpu(visible: str, first: str) -> None:
+    with pytest.raises(InfrastructureFault, match=rf"CUDA_VISIBLE_DEVICES is '{visible}'.*check `nvidia-smi -L`"):
+        devices.chosen(FakeNvml(), visible, lambda: first)
+
+
+def test_a_driver_that_does_not_start_is_no_gpu_unless_one_was_asked_for() -> None:
+    nvml = FakeNvml(error=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    assert devices.chosen(nvml, None, str) is None
+    with pytest.raises(InfrastructureFault, match="the driver says"):
+        devices.chosen(nvml, "0", str)
 
 
 def test_a_wished_device_is_found_or_its_absence_said(monkeypatch: pytest.MonkeyPatch) -> None:

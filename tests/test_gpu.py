@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from harness.execution import gpu as gpus
 from harness.execution.gpu import Gpu, cuda_starts
 from harness.execution.hygiene import ours
 from harness.execution.process import started_at
-from tests.nvml_fake import MIB, FakeNvml, Held, stranger
+from tests.nvml_fake import MIB, UUID, FakeNvml, Held, stranger
 
 GONE = 2**22 + 1  # no process has it
 
@@ -189,6 +190,36 @@ def test_cuda_itself_is_asked_in_a_process_of_its_own(monkeypatch: pytest.Monkey
     monkeypatch.setattr(gpus, "PROBE", "import time\ntime.sleep(60)")
     monkeypatch.setattr(gpus, "PROBE_SECONDS", 0.5)
     assert cuda_starts() == "cuInit does not come back in 0 s"
+
+
+def test_cuda_is_asked_for_its_first_device_and_on_the_device_of_the_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = (
+        "class Cuda:\n    cuInit = staticmethod(lambda flags: 0)\n    cuDeviceGet = staticmethod(lambda device, number: 0)\n"
+        "    def cuDeviceGetUuid(self, name, device):\n        name[15] = 7\n        return 0\nctypes.CDLL = lambda name: Cuda()\n"
+    )
+    monkeypatch.setattr(gpus, "FIRST", gpus.FIRST.replace("import ctypes, sys, uuid\n", f"import ctypes, sys, uuid\n{fake}"))
+    assert gpus.first_device() == "GPU-00000000-0000-0000-0000-000000000007"
+    monkeypatch.setattr(gpus, "PROBE", "import os\nprint(os.environ['CUDA_VISIBLE_DEVICES'])")
+    assert Gpu(FakeNvml(), 1).failure() == UUID[:-1] + "1"
+
+
+def test_cuda_that_cannot_even_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Undying(subprocess.Popen[str]):
+        def kill(self) -> None:
+            born.append(self)
+
+    born: list[Undying] = []
+    monkeypatch.setattr(subprocess, "Popen", Undying)
+    monkeypatch.setattr(gpus, "PROBE", "import time\ntime.sleep(30)")
+    monkeypatch.setattr(gpus, "PROBE_SECONDS", 0.5)
+    began = time.monotonic()
+    try:
+        assert cuda_starts() == "cuInit does not come back in 0 s"
+        assert time.monotonic() - began < 15
+    finally:
+        for child in born:
+            child.terminate()
+            child.communicate()
 
 
 def test_where_cuda_is_not_installed_it_is_not_blamed() -> None:

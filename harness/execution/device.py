@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from harness.artifacts import durable
 from harness.conditions import DeviceState
 from harness.errors import InfrastructureFault, Locked
-from harness.execution.gpu import Gpu
+from harness.execution.gpu import Gpu, first_device
 from harness.execution.process import boot_id, started_at
 
 
@@ -87,17 +87,30 @@ def must_be_like(device: Device, name: str) -> None:
 
 
 def _gpu() -> Gpu | None:
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
-    if visible in ("", "-1") or not Path("/dev/nvidiactl").exists():
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if (visible is not None and visible.split(",")[0].strip() in ("", "-1")) or not Path("/dev/nvidiactl").exists():
         return None
     import pynvml
 
+    return chosen(pynvml, visible, first_device)
+
+
+def chosen(nvml: Any, visible: str | None, first: Callable[[], str]) -> Gpu | None:
+    """The device that CUDA itself takes for its first: its order is not the driver's. `visible`: the person's CUDA_VISIBLE_DEVICES.
+
+    Raises `InfrastructureFault` when that names a device that is not there: a study that trained elsewhere instead would surprise.
+    """
+    wish = (visible or "").split(",")[0].strip()
     try:
-        pynvml.nvmlInit()
-        index = int(visible) if visible.isdigit() else pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByUUID(visible))
-        return Gpu(pynvml, index)
-    except pynvml.NVMLError:
-        return None
+        nvml.nvmlInit()
+        uuid = wish if wish.startswith("MIG-") else first()
+        if uuid or visible is None:
+            return Gpu(nvml, uuid or 0)
+    except nvml.NVMLError as error:
+        if visible is None:
+            return None
+        raise InfrastructureFault(f"CUDA_VISIBLE_DEVICES is {visible!r}, and the driver says: {error}; check `nvidia-smi -L`") from None
+    raise InfrastructureFault(f"CUDA_VISIBLE_DEVICES is {visible!r}, and CUDA finds no device by that; check `nvidia-smi -L`, or unset it")
 
 
 def _processor() -> str:

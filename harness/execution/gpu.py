@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,16 @@ from harness.execution.process import started_at
 
 MIB = 1024 * 1024
 FIRST_PID_NAMESPACE = "pid:[4026531836]"  # a constant of the kernel: in here process numbers are the machine's own
-PROBE_SECONDS = 30.0
+PROBE_SECONDS, DEATH_SECONDS = 30.0, 1.0
 PROBE = (
     "import ctypes, sys\ntry:\n    cuda = ctypes.CDLL('libcuda.so.1')\nexcept OSError:\n    sys.exit()\n"
     "code = cuda.cuInit(0)\nprint(f'cuInit says {code}' if code else '')"
+)
+FIRST = (  # the first version's answer is the card, also where CUDA sees a part of it
+    "import ctypes, sys, uuid\ntry:\n    cuda = ctypes.CDLL('libcuda.so.1')\nexcept OSError:\n    sys.exit()\n"
+    "device, name = ctypes.c_int(), (ctypes.c_ubyte * 16)()\n"
+    "if not (cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0) or cuda.cuDeviceGetUuid(name, device)):\n"
+    "    print(f'GPU-{uuid.UUID(bytes=bytes(name))}')"
 )
 LOST = (  # not "unknown error": virtual devices answer that to questions they do not know; CUDA itself is asked when a job fails
     "NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_GPU_NOT_FOUND", "NVML_ERROR_DRIVER_NOT_LOADED", "NVML_ERROR_UNINITIALIZED",
@@ -37,25 +44,43 @@ REASONS = {  # idle is no reason
 }  # fmt: skip
 
 
-def cuda_starts() -> str:
+def cuda_starts(variables: Mapping[str, str] | None = None) -> str:
     """Ask CUDA itself, in a process of its own: "" when it starts (or is not installed), else what it says."""
-    command = [sys.executable, "-I", "-S", "-c", PROBE]
+    said = _asked(PROBE, variables or {})
+    return f"cuInit does not come back in {PROBE_SECONDS:.0f} s" if said is None else said
+
+
+def first_device() -> str:
+    """`GPU-…`: what CUDA calls its device 0 in the environment as it is; "" where it has none, does not start or does not come back."""
+    return _asked(FIRST, {}) or ""
+
+
+def _asked(program: str, variables: Mapping[str, str]) -> str | None:
+    """What it prints; `None` when it does not come back. One that hangs in the driver cannot be killed and is not waited for."""
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True,
+        env={**os.environ, **variables},
+    )  # fmt: skip
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
+        return child.communicate(timeout=PROBE_SECONDS)[0].strip()
     except subprocess.TimeoutExpired:
-        return f"cuInit does not come back in {PROBE_SECONDS:.0f} s"
-    return done.stdout.strip()
+        child.kill()
+    with suppress(subprocess.TimeoutExpired):
+        child.communicate(timeout=DEATH_SECONDS)
+    return None
 
 
 class Gpu:
-    """One device by its number in the driver's order, which is also that of `nvidia-smi`."""
+    """One device by its UUID, `GPU-…` or `MIG-…`, or by its number in the driver's order, which is also that of `nvidia-smi`, not of CUDA."""
 
-    def __init__(self, nvml: Any, index: int = 0, probe: Callable[[], str] = cuda_starts) -> None:
-        self._nvml, self._probe = nvml, probe
-        self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    def __init__(self, nvml: Any, which: int | str = 0, probe: Callable[[], str] | None = None) -> None:
+        self._nvml = nvml
+        self._handle = nvml.nvmlDeviceGetHandleByUUID(which) if isinstance(which, str) else nvml.nvmlDeviceGetHandleByIndex(which)
         self.name = f"cuda: {_text(nvml.nvmlDeviceGetName(self._handle))}"
-        self.lock_name = f"cuda-{index}"
-        self.variables: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": _text(nvml.nvmlDeviceGetUUID(self._handle))}
+        uuid = which if isinstance(which, str) else _text(nvml.nvmlDeviceGetUUID(self._handle))
+        self.lock_name = f"cuda-{uuid.replace('/', '-')}"
+        self.variables: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": uuid}
+        self._probe = probe or (lambda: cuda_starts(self.variables))
         self._errors = (nvml.NVMLError, getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError))  # the second is none of the first
         self._lost = {getattr(nvml, name) for name in LOST if hasattr(nvml, name)}  # the module is older here and newer there
         self._comparable = self._numbered_here = _first_namespace()
