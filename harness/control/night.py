@@ -50,16 +50,14 @@ class Night:
             return Stop(reason=reason.lower(), sentence=f"{reason} received; `ratchet resume` goes on", exit_code=self.interrupts.exit_code)
         if self.study.current is None:
             self.steering.reread(self.clock.now())
-        if trouble := budget.machine(self.study, self.steering.rules):
+        request = self.recorder.folder.stop_request  # who asks to stop need not wait for the device of an open trial
+        if (trouble := budget.machine(self.study, self.steering.rules)) or (self.study.current is not None and not request.exists()):
             return trouble
-        if self.study.current is None and self.study.rows and self.study.baseline and self.study.baseline.status is not Status.KEEP:
+        if self.study.rows and self.study.baseline is not None and self.study.baseline.status is not Status.KEEP:
             return budget.no_baseline(self.study)
-        request = self.recorder.folder.stop_request
-        if request.exists():  # also of an open trial, which was interrupted or waits for its device
+        if request.exists():
             request.unlink()
             return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
-        if self.study.current is not None:
-            return None
         rules, limits, now = self.steering.rules, self.steering.limits, self.clock.now()
         if stop := budget.stop(self.study, limits, rules, now):
             return stop
