@@ -40,6 +40,22 @@ def fixed(tmp_path: Path) -> FixedFiles:
     return FixedFiles(tmp_path / "prepare.py", provenance.sha256(tmp_path / "prepare.py"), facts, tmp_path / "package")
 
 
+def test_the_lock_of_an_editor_is_no_file_of_the_harness_and_an_unreadable_file_is_named(
+    fixed: FixedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    (package / ".#one.py").symlink_to("somebody@somewhere.4711")
+    fixed.check()
+    monkeypatch.setattr(provenance, "PACKAGE", package)
+    assert list(provenance.harness_files()) == ["one.py", "part/two.py"]
+    (package / "three.py").symlink_to("nowhere")
+    facts = DataFacts(profile="cpu", metric="val_bpb", data_sha256="d", train=str(tmp_path / "data"), files=())
+    with pytest.raises(FileChanged, match="three.py: No such file"):
+        provenance.harness_files()
+    with pytest.raises(FileChanged, match="three.py: No such file"):
+        FixedFiles(tmp_path / "prepare.py", "0", facts, package)
+
+
 @pytest.mark.parametrize("name", ["prepare.py", "data", "package/one.py", "package/part/two.py"])
 def test_a_changed_file_is_named_with_both_digests_until_it_is_put_back(fixed: FixedFiles, tmp_path: Path, name: str) -> None:
     fixed.check()

@@ -30,7 +30,12 @@ def sha256(path: Path) -> str:
 
 def harness_files() -> dict[str, str]:
     """Digest of every Python file of this package, by relative name."""
-    return {path.relative_to(PACKAGE).as_posix(): sha256(path) for path in sorted(PACKAGE.rglob("*.py"))}
+    return {path.relative_to(PACKAGE).as_posix(): _readable_sha256(path) for path in _code(PACKAGE)}
+
+
+def _code(package: Path) -> list[Path]:
+    """Its Python files; not an editor's locks and the like, whose names begin with a dot and which no import finds."""
+    return sorted(path for path in package.rglob("*.py") if not path.name.startswith("."))
 
 
 def harness_sha256() -> str:
@@ -71,8 +76,8 @@ class FixedFiles:
         self._expected = {prepare: prepare_sha256, **{Path(str(f["path"])): str(f["sha256"]) for f in data.files}}
         self._seen: dict[Path, tuple[int, ...]] = {}
         self._package = package = package or PACKAGE
-        self._code = {path: sha256(path) for path in sorted(package.rglob("*.py"))}
-        self._code_seen = {path: _stamp(path.stat()) for path in self._code}
+        self._code = {path: _readable_sha256(path) for path in _code(package)}
+        self._code_seen = {path: _stamp(_stat(path)) for path in self._code}
 
     def check(self) -> None:
         """Raise `FileChanged` naming the file and both digests when one is not what the study began with, or only its name when it is gone."""
@@ -82,7 +87,7 @@ class FixedFiles:
                 continue
             _must_be(path, expected)
             self._seen[path] = _stamp(stat)
-        if new := sorted({*self._package.rglob("*.py")} - self._code.keys()):
+        if new := sorted({*_code(self._package)} - self._code.keys()):
             raise FileChanged(
                 f"{new[0]} is new in the harness itself, {_readable_sha256(new[0])[:12]}…; take it away, or `ratchet resume` to go on with it"
             )
