@@ -1,7 +1,7 @@
 """What else was on the device while a number was made, and the rules that read it. Pure: records in, words out; no clock, no driver.
 
-A process that computes on the device and is not the study's shares it. Three kinds do not count: those that draw (a desktop), the server of CUDA's
-Multi-Process Service, and those that held at most `SMALL_MB` when the study began and hold no more now: they are conditions of the baseline, too.
+A process that computes on the device and is not the study's shares it. Three kinds do not count: those that draw (a desktop; one
+that came later and computes besides may hold `SMALL_MB`), the server of CUDA's Multi-Process Service, and those that held at most `SMALL_MB` when the study began and hold no more now: they are conditions of the baseline, too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Occupant(Record):
     name: str = "?"
     memory_mb: float | None = None
     draws: bool = False
+    computes: bool = True
 
     @property
     def words(self) -> str:
@@ -89,10 +90,11 @@ def sharers(began: DeviceState | None, now: Iterable[Occupant]) -> list[Occupant
 
     A process of the beginning that is gone may come back under another number (after a reboot, say): each vouches for one of its name.
     """
-    places = [one for one in (began.occupants if began else ()) if not one.draws and (one.memory_mb or 0.0) <= SMALL_MB]
+    places = [one for one in (began.occupants if began else ()) if one.draws or (one.memory_mb is not None and one.memory_mb <= SMALL_MB)]
     found, others = [], []
     for one in now:
-        if one.draws or one.name.startswith(MPS_SERVER):
+        desktop = one.draws and not (one.computes and (one.memory_mb or 0.0) > SMALL_MB)
+        if desktop or one.name.startswith(MPS_SERVER):
             continue
         place = next((place for place in places if (place.pid, place.started) == (one.pid, one.started)), None)
         if place is None:
@@ -111,7 +113,12 @@ def sharers(began: DeviceState | None, now: Iterable[Occupant]) -> list[Occupant
 
 
 def _grown(before: Occupant, now: Occupant) -> bool:
-    return before.memory_mb is not None and now.memory_mb is not None and now.memory_mb > before.memory_mb + SLACK_MB
+    return (
+        not (before.draws and now.draws)
+        and before.memory_mb is not None
+        and now.memory_mb is not None
+        and now.memory_mb > before.memory_mb + SLACK_MB
+    )
 
 
 def strangers(began: DeviceState | None, now: DeviceState) -> list[Occupant]:
@@ -138,7 +145,11 @@ def taken_up(began: DeviceState | None, now: DeviceState | None) -> DeviceState 
 def at_the_beginning(began: DeviceState | None) -> list[str]:
     """One sentence for each process that computes on the device when a study begins and will not count as sharing it."""
     counted = {one.pid for one in sharers(began, began.occupants)} if began else set()
-    return [
+    used = began.memory_used_mb if began and not began.comparable else None
+    unknown = [
+        f"{used:.0f} MiB of the device are in use when the study begins, and whose they are cannot be told: the numbers of processes may be the host's"
+    ] if used is not None and used > SMALL_MB else []  # fmt: skip
+    return unknown + [
         f"{one.words} was on the device when the study began: it is taken as a condition of all trials as long as it holds no more memory"
         for one in (began.occupants if began else ())
         if not one.draws and one.pid not in counted

@@ -7,8 +7,10 @@ import pytest
 from harness.conditions import Conditions, DeviceState, Occupant, at_the_beginning, sharers, slowness, strangers, unreturned_mb
 
 
-def one(pid: int, name: str = "python", mb: float | None = 400.0, started: float | None = 10.0, draws: bool = False) -> Occupant:
-    return Occupant(pid=pid, name=name, memory_mb=mb, started=started, draws=draws)
+def one(
+    pid: int, name: str = "python", mb: float | None = 400.0, started: float | None = 10.0, draws: bool = False, computes: bool = True
+) -> Occupant:
+    return Occupant(pid=pid, name=name, memory_mb=mb, started=started, draws=draws, computes=computes)
 
 
 NOTEBOOK, SERVER, DESKTOP = one(7), one(8, "triton"), one(9, "Xorg", draws=True)
@@ -28,7 +30,10 @@ NOTEBOOK, SERVER, DESKTOP = one(7), one(8, "triton"), one(9, "Xorg", draws=True)
         ((NOTEBOOK,), (NOTEBOOK, one(1)), [1]),
         ((NOTEBOOK,), (one(7, mb=600.0),), []),
         ((NOTEBOOK,), (one(7, mb=700.0),), [7]),
-        ((one(7, mb=None),), (one(7, mb=9000.0),), []),
+        ((one(7, mb=None),), (one(7, mb=None),), [7]),
+        ((), (one(2, "blender", 3000.0, draws=True),), [2]),
+        ((), (one(2, "blender", 3000.0, draws=True, computes=False),), []),
+        ((one(2, "blender", 2000.0, draws=True),), (one(2, "blender", 3000.0, draws=True),), []),
         ((NOTEBOOK,), (one(7, started=99.0, mb=9000.0),), [7]),
         ((SERVER,), (one(70, "triton", started=99.0),), []),
         ((SERVER,), (one(70, "triton", started=99.0, mb=3000.0),), [70]),
@@ -39,7 +44,7 @@ NOTEBOOK, SERVER, DESKTOP = one(7), one(8, "triton"), one(9, "Xorg", draws=True)
         ((one(7, mb=1024.0),), (one(7, mb=1024.0),), []),
     ],
     ids=["nobody", "new", "new of unknown size", "new and small", "desktop", "mps", "known", "known left", "known and new", "a little more", "woke up",
-         "size never known", "same number, another process", "restarted", "restarted and larger", "a second of the name", "two for one", "another name",
+         "size never known", "draws, computes and is large", "only draws", "drew and computed before", "same number, another process", "restarted", "restarted and larger", "a second of the name", "two for one", "another name",
          "too large to be a condition", "just small enough"],
 )  # fmt: skip
 def test_who_computes_on_the_device_and_did_not_when_the_study_began(
@@ -72,6 +77,14 @@ def test_who_was_there_at_the_beginning_is_named_once_unless_it_will_be_waited_f
     (said,) = at_the_beginning(began)
     assert said.startswith("process 7 (python, 400 MiB) was on the device when the study began")
     assert at_the_beginning(None) == []
+
+
+def test_memory_in_use_at_the_beginning_that_nobody_can_be_asked_for_is_said_once() -> None:
+    (said,) = at_the_beginning(DeviceState(memory_used_mb=9000.0, comparable=False))
+    assert said.startswith("9000 MiB of the device are in use when the study begins")
+    assert (
+        at_the_beginning(DeviceState(memory_used_mb=600.0, comparable=False)) == at_the_beginning(DeviceState(memory_used_mb=9000.0)) == []
+    )
 
 
 TOP = DeviceState(sm_clock_max_mhz=1980.0)

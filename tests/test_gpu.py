@@ -60,6 +60,12 @@ def test_a_look_has_everything_that_the_driver_tells(monkeypatch: pytest.MonkeyP
     assert by_pid[1].draws and parent.name != "?"
 
 
+def test_a_process_on_both_lists_draws_and_computes() -> None:
+    state = Gpu(FakeNvml(processes=[stranger(8000)], drawing=[stranger(8000), Held(1, MIB)])).look(ours)
+    assert state is not None
+    assert {one.pid: (one.draws, one.computes) for one in state.occupants} == {os.getppid(): (True, True), 1: (True, False)}
+
+
 def test_an_idle_gpu_is_not_slowed_down() -> None:
     state = Gpu(FakeNvml(reasons=pynvml.nvmlClocksEventReasonGpuIdle)).look(ours)
     assert state is not None and state.slowed_by == ()

@@ -100,8 +100,8 @@ class Gpu:
         """Processes and, with `clocks`, memory, clocks, temperature and power limit. `ours` is asked after the driver, or a child that was
         born in between would be a stranger. Raises `DeviceLost`.
         """
-        listed, drawing = self._listed()
-        others = tuple(self._others(ours, listed or {}, drawing))
+        listed, drawing, computing = self._listed()
+        others = tuple(self._others(ours, listed or {}, drawing, computing))
         if not clocks:
             return DeviceState(occupants=others, comparable=self._comparable)
         known = [
@@ -128,15 +128,21 @@ class Gpu:
             return str(lost)
         return self._probe()
 
-    def _listed(self) -> tuple[dict[int, Any] | None, set[int]]:
-        """The driver's list by number, and who on it draws; `None` when it does not say who computes."""
+    def _listed(self) -> tuple[dict[int, Any] | None, set[int], set[int]]:
+        """The driver's list by number, who on it draws, and who computes; `None` when it does not say who computes."""
         computing = self._ask("nvmlDeviceGetComputeRunningProcesses")
         served = self._ask("nvmlDeviceGetMPSComputeRunningProcesses") or ()
         drawing = self._ask("nvmlDeviceGetGraphicsRunningProcesses") or ()
         found = {p.pid: p for p in (*drawing, *(computing or ()), *served)}
-        return (None if computing is None and not found else found), {p.pid for p in drawing}
+        return (
+            (None if computing is None and not found else found),
+            {p.pid for p in drawing},
+            {p.pid for p in (*(computing or ()), *served)},
+        )
 
-    def _others(self, ours: Callable[[], Collection[int]], found: dict[int, Any], draws: set[int]) -> Iterator[Occupant]:
+    def _others(
+        self, ours: Callable[[], Collection[int]], found: dict[int, Any], draws: set[int], computes: set[int]
+    ) -> Iterator[Occupant]:
         """Living processes on the device that are not ours. One that is not in sight has just died, or is numbered by a host that we do not see."""
         mine = set(ours())
         self._comparable = self._comparable or bool(mine & found.keys())
@@ -146,7 +152,12 @@ class Gpu:
                 continue
             used = process.usedGpuMemory
             yield Occupant(
-                pid=pid, started=started, name=_name(pid), memory_mb=None if used is None else round(used / MIB, 1), draws=pid in draws
+                pid=pid,
+                started=started,
+                name=_name(pid),
+                memory_mb=None if used is None else round(used / MIB, 1),
+                draws=pid in draws,
+                computes=pid in computes,
             )
 
     def _slowed_by(self) -> tuple[str, ...]:
