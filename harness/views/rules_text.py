@@ -60,13 +60,10 @@ def _sandbox(rules: Rules) -> str:
 def _audit(rules: Rules) -> str:
     law = rules.audit
     held = (
-        f"what would be kept is audited at {law.positions:,} secret positions by a second scorer"
-        if law.positions
-        else "nothing is audited: a model may claim what it likes"
+        f"would-be keeps are checked by a second scorer at {law.positions:,} secret positions" if law.positions else "no claim is checked"
     )
-    tried = f"; where a training takes {duration(law.rehearse_from_seconds)} or more, new model code is tried untrained first"
-    again = f"a gain above {law.implausible_gain:.0%} of the bar is measured again with another seed before it is believed"
-    return f"{held}; a scorer may take {law.scorer_factor:g} times the baseline's time{tried}; {again}"
+    tried = f"new model code is tried untrained from {duration(law.rehearse_from_seconds)} of training on"
+    return f"{held}, in {law.scorer_factor:g} times the baseline's time; {tried}; gains above {law.implausible_gain:.0%} are measured twice"
 
 
 def _result(rules: Rules) -> str:
