@@ -381,3 +381,31 @@ def test_a_job_that_leaves_a_pipe_for_a_checkpoint_is_invalid_and_holds_nobody(t
     swap = f"\nimport os\np = {str(path)!r}\nos.unlink(p); os.mkfifo(p)\n"
     outcome = Bench().run(spec(tmp_path, SETUP + OPEN + SAVE + swap), rules())
     assert (outcome.end, outcome.reason) == (JobEnd.INVALID, "checkpoint")
+
+
+def test_what_is_left_on_a_scorers_copy_of_the_checkpoint_is_not_on_the_next_ones(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(b"measured")
+    before = path.stat()
+    first = sealing.private(path, 1024)
+    os.utime(first, ns=(7, 7))
+    os.fchmod(first, 0o711)
+    second = sealing.private(path, 1024)
+    try:
+        assert os.read(first, 99) == os.read(second, 99) == b"measured"
+        assert os.fstat(second).st_mtime_ns != 7 and os.fstat(second).st_mode & 0o777 == 0o600
+        assert (path.stat().st_mtime_ns, path.stat().st_mode) == (before.st_mtime_ns, before.st_mode)
+        assert [one.name for one in tmp_path.iterdir()] == [path.name], "the copies have no name"
+    finally:
+        os.close(first)
+        os.close(second)
+
+
+def test_a_job_leaves_no_word_in_the_times_or_the_mode_of_its_training_file(tmp_path: Path) -> None:
+    """Without a sandbox a job may write them by the file's name; as a plain user's it may by its descriptor, in any sandbox."""
+    job = spec(tmp_path, "")
+    before = job.train_data.stat()
+    mark = f"\np = {str(job.train_data)!r}\nos.utime(p, ns=(12345, 67890)); os.chmod(p, 0o640)\n"
+    assert Bench().run(spec(tmp_path, SETUP + OPEN + mark + SAVE), rules()).end is JobEnd.OK
+    after = job.train_data.stat()
+    assert after.st_mode == before.st_mode and after.st_mtime_ns not in (67890,) and after.st_atime_ns != 12345

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.artifacts import durable
@@ -24,33 +25,32 @@ def digest(path: Path, most_bytes: int) -> str:
 
 def seal(path: Path, most_bytes: int) -> str:
     """Replace the file by a copy of its bytes, which no descriptor from before leads to; its SHA-256. Raises `NotSealed`."""
-    copy = path.with_name(f"{path.name}.copy")
-    copy.unlink(missing_ok=True)
-    with durable.guarded(copy):
-        target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            found = _read(path, most_bytes, target)
-        except NotSealed:
-            copy.unlink()
-            raise
-        finally:
-            os.close(target)
+    with _copied(path, most_bytes) as (copy, found):
         copy.replace(path)
     return found
 
 
 def private(path: Path, most_bytes: int) -> int:
     """A descriptor, for reading, of a copy without a name: what is left on it (times, modes, attributes) goes with it. Raises `NotSealed`."""
-    copy = path.with_name(f"{path.name}.private")
+    with _copied(path, most_bytes) as (copy, _):
+        return os.open(copy, os.O_RDONLY | os.O_CLOEXEC)
+
+
+@contextlib.contextmanager
+def _copied(path: Path, most_bytes: int) -> Iterator[tuple[Path, str]]:
+    """A fresh copy beside the file, and the SHA-256 of its bytes; what is left of it afterwards is removed."""
+    copy = path.with_name(f"{path.name}.copy")
     copy.unlink(missing_ok=True)
     with durable.guarded(copy):
         target = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            _read(path, most_bytes, target)
-            return os.open(copy, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found = _read(path, most_bytes, target)
+            finally:
+                os.close(target)
+            yield copy, found
         finally:
-            os.close(target)
-            copy.unlink()
+            copy.unlink(missing_ok=True)
 
 
 class Handed:
