@@ -38,8 +38,9 @@ from harness.execution.job import Job  # noqa: E402
 from harness.execution.process import adopt_orphans  # noqa: E402
 from harness.execution.sandbox.box import OPEN, Sandbox  # noqa: E402
 from harness.execution.workplace import JobSpec  # noqa: E402
+from harness.facts import DataFacts  # noqa: E402
 from harness.rules import Rules  # noqa: E402
-from harness.trial import DataFacts, JobOutcome, Measurement, Reading  # noqa: E402
+from harness.trial import JobOutcome, Measurement, Reading  # noqa: E402
 
 TRIAL_SECONDS, LIMIT = 300.0, 0.03
 HONEST = ("attention", "windowed", "recurrent", "tied", "low_precision")

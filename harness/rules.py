@@ -16,7 +16,7 @@ from typing import Any
 import tomli
 from pydantic import ValidationError, model_validator
 
-from harness import sections
+from harness import oversight, sections
 from harness.errors import RulesInvalid
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
@@ -40,7 +40,11 @@ class Rules(sections.Section):
     crash: sections.Crash = sections.Crash()
     keep: sections.Keep = sections.Keep()
     log: sections.Log = sections.Log()
-    escalation: sections.Escalation = sections.Escalation()
+    ban: oversight.Ban = oversight.Ban()
+    correction: oversight.Correction = oversight.Correction()
+    stall: oversight.Stall = oversight.Stall()
+    review: oversight.Review = oversight.Review()
+    escalation: oversight.Escalation = oversight.Escalation()
     proposer: sections.Proposer = sections.Proposer()
     model: sections.Model = sections.Model()
     stop: sections.StopAt = sections.StopAt()

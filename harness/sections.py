@@ -112,13 +112,6 @@ class Log(Section):
     train_log_kb: Annotated[int, Field(ge=16)] = 1024
 
 
-class Escalation(Section):
-    """When a person is due: crashes in a row, refused proposals in a row. The study stops and says so."""
-
-    consecutive_crashes: Annotated[int, Field(ge=1)] = 5
-    refused_proposals: Annotated[int, Field(ge=1)] = 50
-
-
 class Proposer(Section):
     """Where changes come from: one `kind`, or a `mix` of kinds by share; `--proposer` names another one. `meanwhile` is what the device does while the
     model is away.

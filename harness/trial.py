@@ -38,7 +38,7 @@ class Proposal(VersionedRecord):
     """A change with its hypothesis. `files` maps a path to its whole new text, or to `None` for a deletion.
 
     `axis` names what is turned (a constant, an idea), `edit` says the change in one line, for people and for offline proposers. `replicates` is the trial
-    whose program is repeated on purpose, with another seed.
+    whose program is repeated on purpose, with another seed; `repairs` the one whose ticket this carries out.
     """
 
     id: int
@@ -50,6 +50,7 @@ class Proposal(VersionedRecord):
     axis: str = ""
     edit: str = ""
     replicates: int | None = None
+    repairs: int | None = None
     files: dict[str, str | None]
     proposer: str
     model: str | None = None
@@ -215,6 +216,8 @@ class BudgetLeft(Record):
     tokens: int | None = None
     dollars: float | None = None
     retries: int | None = None
+    repairs: int | None = None
+    reviews: int | None = None
 
 
 class Stop(Record):
@@ -223,28 +226,3 @@ class Stop(Record):
     reason: str
     sentence: str
     exit_code: Annotated[int, Field(ge=0, le=255)]
-
-
-class Environment(VersionedRecord):
-    """Where and with what a study runs."""
-
-    python: str
-    platform: str
-    device: str
-    packages: dict[str, str]
-    cpu_count: int
-    git: str
-    harness_sha256: str
-
-
-class DataFacts(Record):
-    """What `prepare.py describe` says: the file handed to jobs, every file whose change would change the metric, whether claims can be audited."""
-
-    profile: str
-    metric: str
-    vocab_size: int | None = None
-    context: int | None = None
-    data_sha256: str
-    train: str
-    files: tuple[dict[str, str | int], ...] = ()
-    audit: bool = False

@@ -13,7 +13,8 @@ from datetime import datetime
 
 from harness.artifacts import events as ev
 from harness.artifacts.trial_dir import slug
-from harness.trial import Bar, BudgetLeft, Change, DataFacts, Environment, JobEnd, JobOutcome, Measurement, Noise, Status, Verdict
+from harness.facts import DataFacts, Environment
+from harness.trial import Bar, BudgetLeft, Change, JobEnd, JobOutcome, Measurement, Noise, Status, Verdict
 
 SIGMA = 0.0027
 KNOBS = ("MATRIX_LR", "EMBEDDING_LR", "WEIGHT_DECAY", "WARMDOWN_RATIO", "DEPTH", "ADAM_BETA1", "SOFTCAP", "ROPE_BASE", "BATCH_TOKENS")

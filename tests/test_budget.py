@@ -13,8 +13,9 @@ import pytest
 from harness.artifacts.study import Study
 from harness.control import budget, limits
 from harness.control.limits import Limits
+from harness.oversight import Escalation
 from harness.rules import Rules
-from harness.sections import Crash, Escalation, Metric, StopAt
+from harness.sections import Crash, Metric, StopAt
 from harness.trial import Stop
 from tests import study_factory as make
 

@@ -17,8 +17,9 @@ from harness.execution.clock import Clock, SystemClock
 from harness.execution.process import adopt_orphans
 from harness.execution.signals import Interrupts
 from harness.execution.workplace import JobSpec
+from harness.facts import DataFacts
 from harness.rules import Rules
-from harness.trial import DataFacts, EvaluationFault, JobEnd, JobOutcome, Measurement, Status
+from harness.trial import EvaluationFault, JobEnd, JobOutcome, Measurement, Status
 from tests.jobs import Bench, Skewed, rules, spec, stub
 from tests.projects import STUB, Seen, edits_file, folder_of, resume_study, run_study, set_rules, study_of
 from tests.test_job import survivors

@@ -16,7 +16,8 @@ from harness.artifacts import provenance
 from harness.artifacts.events import Interrupted, Warned
 from harness.artifacts.provenance import SMALL_BYTES, FixedFiles
 from harness.errors import FileChanged
-from harness.trial import DataFacts, Status
+from harness.facts import DataFacts
+from harness.trial import Status
 from tests.projects import Seen, edits_file, folder_of, resume_study, run_study, study_of
 
 Make = Callable[..., Path]

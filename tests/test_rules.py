@@ -31,7 +31,7 @@ def refused(text: str) -> RulesInvalid:
 def test_the_shortest_program_gets_every_default() -> None:
     rules = parse(program(STOP))
     assert set(Rules.model_fields) == {
-        "scope", "metric", "trial", "run", "sandbox", "audit", "result", "crash", "keep", "log", "escalation", "proposer", "model", "stop", "digest",
+        "scope", "metric", "trial", "run", "sandbox", "audit", "result", "crash", "keep", "log", "ban", "correction", "stall", "review", "escalation", "proposer", "model", "stop", "digest",
     }  # fmt: skip
     assert (rules.scope.editable, rules.metric.direction, rules.keep.rule) == (("train.py",), "lower", "debiased")
     assert rules.stop.trials == 1 and rules.stop.hours is None

@@ -10,10 +10,12 @@ from typing import Annotated, Literal, Union
 from pydantic import Field, TypeAdapter
 
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
+from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Resolved, Reviewed, Sending, Sent, Verified
 from harness.audited import Audit, Rehearsal
 from harness.conditions import DeviceState
+from harness.facts import DataFacts, Environment
 from harness.records import Record, VersionedRecord
-from harness.trial import Bar, BudgetLeft, Change, DataFacts, Environment, EvaluationFault, JobOutcome, Measurement, Noise, Stop, Verdict
+from harness.trial import Bar, BudgetLeft, Change, EvaluationFault, JobOutcome, Measurement, Noise, Stop, Verdict
 
 
 class StudyStarted(VersionedRecord):
@@ -97,7 +99,7 @@ class Refused(Record):
 
 
 class Begun(Record):
-    """A proposal was admitted and becomes trial number `trial` (0: the baseline)."""
+    """A proposal was admitted and becomes trial number `trial` (0: the baseline). `repairs`: the trial whose ticket it carries out; `rung`: of the stall ladder."""
 
     kind: Literal["begun"] = "begun"
     trial: int
@@ -111,6 +113,8 @@ class Begun(Record):
     folder: str
     stands_for: str = ""
     replicates: int | None = None
+    repairs: int | None = None
+    rung: str = ""
 
 
 class Committed(Record):
@@ -222,7 +226,7 @@ class Stopped(Record):
 Event = Annotated[
     Union[  # noqa: UP007
         StudyStarted, Resumed, RulesChanged, Warned, Asked, Answered, ModelAway, ModelBack, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Audited, Rehearsed,
-        Interrupted, Decided, Settled, BarMoved, Stopped,
+        Interrupted, Decided, Settled, BarMoved, Stopped, FollowedUp, Verified, Detected, Climbed, Reviewed, Escalated, Resolved, Sending, Sent,
     ],
     Field(discriminator="kind"),
 ]  # fmt: skip

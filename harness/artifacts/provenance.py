@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from harness.errors import FileChanged
-from harness.trial import DataFacts, Environment
+from harness.facts import DataFacts, Environment
 
 PACKAGES = ("torch", "numpy", "tiktoken", "rustbpe", "safetensors", "pydantic", "GitPython", "psutil")
 

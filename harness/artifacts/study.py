@@ -12,9 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.artifacts import events as ev
 from harness.artifacts import journal, taken
+from harness.artifacts import oversight_events as ov
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.artifacts.calls import Calls
+from harness.artifacts.inbox import Inbox
 from harness.artifacts.journal import Position
+from harness.artifacts.ladder import Ladder, Reviewing
+from harness.artifacts.repairs import Repairs
 from harness.artifacts.trial_row import Refusal, TrialRow
 from harness.errors import StudyUnknown
 from harness.trial import FAILED, MEASURED, OFFLINE, Bar, Noise, Status, Stop
@@ -48,6 +52,10 @@ class Study(BaseModel):
     refused_in_a_row: int = 0
     unread_in_a_row: int = 0
     calls: Calls = Field(default_factory=Calls)
+    inbox: Inbox = Field(default_factory=Inbox)
+    repairs: Repairs = Field(default_factory=Repairs)
+    ladder: Ladder = Field(default_factory=Ladder)
+    reviewing: Reviewing = Field(default_factory=Reviewing)
     crashes_in_a_row: int = 0
     interruptions_in_a_row: int = 0
     train_seconds: float = 0.0
@@ -132,6 +140,7 @@ def _begun(study: Study, event: ev.Begun) -> None:
     study.calls.stand_ins += int(bool(event.stands_for))
     facts = {name: getattr(event, name) for name in ev.Begun.model_fields if name != "kind"}
     study.current = TrialRow(**facts)
+    study.repairs.begun(event.repairs)
 
 
 def _committed(study: Study, event: ev.Committed) -> None:
@@ -187,6 +196,11 @@ _HANDLERS: dict[type, Any] = {
     ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Proposed: _proposed, ev.Refused: _refused,
     ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: taken.scored,
     ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: taken.interrupted,
+    ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: lambda study, event: study.repairs.verified(event),
+    ov.Detected: lambda study, event: study.repairs.seen(event), ov.Climbed: lambda study, event: study.ladder.step(event, study.row_count),
+    ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
+    ov.Resolved: lambda study, event: study.inbox.resolved(event), ov.Sending: lambda study, event: study.inbox.sending(event),
+    ov.Sent: lambda study, event: study.inbox.sent(event),
     ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
 }  # fmt: skip
 

@@ -20,6 +20,8 @@ class TrialRow(Record):
     folder: str
     stands_for: str = ""
     replicates: int | None = None
+    repairs: int | None = None
+    rung: str = ""
     commit: str | None = None
     tree: str | None = None
     ref: str | None = None

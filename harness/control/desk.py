@@ -15,6 +15,7 @@ from harness.artifacts.trial_dir import slug
 from harness.control import turns
 from harness.control.admission import Admission
 from harness.control.meter import NightMeter
+from harness.control.overseer import Overseer
 from harness.control.recorder import Recorder
 from harness.control.rota import Rota
 from harness.control.staff import Staff
@@ -37,9 +38,10 @@ class Desk:
     """The proposals of one study."""
 
     def __init__(
-        self, recorder: Recorder, ratchet: Ratchet, steering: Steering, admission: Admission, clock: Clock, interrupted: Callable[[], str]
-    ) -> None:
-        self._recorder, self._ratchet, self._steering, self._admission = recorder, ratchet, steering, admission
+        self, recorder: Recorder, ratchet: Ratchet, steering: Steering, admission: Admission, overseer: Overseer, clock: Clock,
+        interrupted: Callable[[], str],
+    ) -> None:  # fmt: skip
+        self._recorder, self._ratchet, self._steering, self._admission, self._overseer = recorder, ratchet, steering, admission, overseer
         self._clock, self._interrupted = clock, interrupted
         self._meter = NightMeter(recorder, lambda: steering.limits, lambda: steering.rules, clock)
         self._staff = Staff(self._make, lambda message: recorder.emit(Warned(code="proposer", message=message)))
@@ -83,20 +85,21 @@ class Desk:
         self._recorder.emit(Begun(
             trial=trial, proposal=proposal.id, parent=proposal.parent, change=change, title=proposal.title[:300], axis=proposal.axis[:80],
             edit=proposal.edit[:300], proposer=proposal.proposer, folder=f"{trial:04d}-{slug(proposal.title)}", stands_for=stands_for,
-            replicates=proposal.replicates,
+            replicates=proposal.replicates, repairs=proposal.repairs, rung=self._study.ladder.rung or "",
         ))  # fmt: skip
 
     def _ask(self, rules: Rules, tip: str) -> Proposal | None:
         """Ask whose turn it is, unless a crash left an answer stored but not yet in the journal."""
         for name in self.rota.due_back():
             self._recorder.emit(ModelBack(proposer=name))
-        turn = self.rota.turn(rules)
+        number = self._study.proposals + 1
+        path = self._recorder.folder.proposal(number)
+        owed = None if path.exists() else self._overseer.owed(number, tip, rules)
+        turn = Turn(owed.proposer) if owed else self.rota.turn(rules)
         if turn is None:
             self._clock.sleep(PAUSE_SECONDS)
             return None
-        number = self._study.proposals + 1
-        path = self._recorder.folder.proposal(number)
-        proposal = self.load(number) if path.exists() else self._call(turn, rules, number, tip)
+        proposal = self.load(number) if path.exists() else owed or self._call(turn, rules, number, tip)
         if proposal is None:
             return None
         try:

@@ -10,6 +10,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import budget, remeasuring, scatter, wording
 from harness.control.desk import Desk
+from harness.control.overseer import Overseer
 from harness.control.proof import Proof
 from harness.control.readings import Bench
 from harness.control.recorder import Recorder
@@ -32,6 +33,7 @@ class Night:
     ratchet: Ratchet
     bench: Bench
     desk: Desk
+    overseer: Overseer
     clock: Clock
     interrupts: Interrupts
 
@@ -59,6 +61,8 @@ class Night:
             request.unlink()
             return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
         rules, limits, now = self.steering.rules, self.steering.limits, self.clock.now()
+        if self.study.baseline is not None and (word := self.overseer.heed(rules)):
+            return word
         if stop := budget.stop(self.study, limits, rules, now):
             return stop
         return self.desk.rota.stop(rules, budget.left(self.study, limits, rules, now).seconds)
@@ -129,7 +133,11 @@ class Night:
             if reading.value is None:
                 break
         complete = self.proof.complete(self.steering.rules, scatter.sigma(self.study, self.steering.rules), files, self._cpu_cap())
-        return self._current().readings if complete else ()
+        if not complete:
+            return ()
+        row, rules = self._current(), self.steering.rules
+        seen = self.overseer.reviewed(row, row.readings, self._judged(row, row.readings), rules, self._texts)
+        return row.readings if seen else ()
 
     def better(self, readings: Sequence[Reading]) -> Verdict:
         """Decide, flag what was printed but not measured, and make both durable."""
@@ -140,15 +148,7 @@ class Night:
 
     def _decide(self, row: TrialRow, readings: Sequence[Reading]) -> Verdict:
         rules, sigma = self.steering.rules, scatter.sigma(self.study, self.steering.rules)
-        if self._given_up(row):
-            why = f"interrupted {row.interruptions} times"
-            verdict = Verdict(status=Status.INTERRUPTED, reason="infrastructure", detail=why, rule=rules.keep.rule, next_bar=self.study.bar)
-        elif row.trial == 0:
-            verdict = judge.judge_baseline(rules, readings, sigma, scatter.paired(self.study, rules))
-        else:
-            assert self.study.bar is not None, "candidates come after the baseline"
-            tried = judge.judge_rehearsal(rules, row.rehearsal, self.study.bar) if row.rehearsal else None
-            verdict = tried or judge.judge_all(rules, self.study.bar, readings, sigma, row.change, self.proof.baseline, self._cpu_cap())
+        verdict = self.overseer.closed(row, readings, self._judged(row, readings), rules, self._texts)
         for reading in readings:
             if said := wording.printed_otherwise(rules.metric.name, rules.result.printed_tolerance, reading):
                 self.recorder.emit(Warned(code="printed", message=said))
@@ -158,6 +158,17 @@ class Night:
             trial=row.trial, verdict=verdict, previous=self._tip(), noise=sigma, budget_left=after, rules_digest=rules.digest
         ))  # fmt: skip
         return verdict
+
+    def _judged(self, row: TrialRow, readings: Sequence[Reading]) -> Verdict:
+        rules, sigma = self.steering.rules, scatter.sigma(self.study, self.steering.rules)
+        if self._given_up(row):
+            why = f"interrupted {row.interruptions} times"
+            return Verdict(status=Status.INTERRUPTED, reason="infrastructure", detail=why, rule=rules.keep.rule, next_bar=self.study.bar)
+        if row.trial == 0:
+            return judge.judge_baseline(rules, readings, sigma, scatter.paired(self.study, rules))
+        assert self.study.bar is not None, "candidates come after the baseline"
+        tried = judge.judge_rehearsal(rules, row.rehearsal, self.study.bar) if row.rehearsal else None
+        return tried or judge.judge_all(rules, self.study.bar, readings, sigma, row.change, self.proof.baseline, self._cpu_cap())
 
     def keep(self) -> None:
         """The branch moves after the decision is on disk."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.artifacts import durable, provenance
 from harness.artifacts import study as fold
@@ -20,22 +18,28 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.conditions import DeviceState, at_the_beginning
 from harness.control import budget, limits, recovery
 from harness.control.admission import Admission
+from harness.control.company import Company as Company
+from harness.control.company import Wishes as Wishes
 from harness.control.desk import Desk
+from harness.control.inbox import Inbox
+from harness.control.ladder import Ladder
 from harness.control.loop import run_study
 from harness.control.night import Night
+from harness.control.overseer import Overseer
 from harness.control.preconditions import cage, check_deadline, check_tag, describe, examine, must_be_new
 from harness.control.readings import Bench
-from harness.control.recorder import Observer, Recorder
+from harness.control.recorder import Recorder
+from harness.control.repairing import Repairing
+from harness.control.reviewing import Reviewing
 from harness.control.steering import Steering, stored_rules
 from harness.errors import BranchMoved, InfrastructureFault, RatchetError, StudyUnknown
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
 from harness.execution import hygiene
-from harness.execution.clock import Clock, SystemClock, utc
+from harness.execution.clock import utc
 from harness.execution.device import Device, Lock
 from harness.execution.process import adopt_orphans
 from harness.execution.sandbox.box import Sandbox
-from harness.execution.signals import Interrupts
 from harness.execution.workplace import needed_files, resolve_command
 from harness.graph import plumbing
 from harness.graph.ratchet import Ratchet
@@ -44,32 +48,6 @@ from harness.rules import load
 from harness.trial import Stop
 
 AMOUNTS = ("trials", "hours", "deadline", "dollars")
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What the command line says: where and how much, never what counts as better. Without a `proposer` it is program.md's."""
-
-    project: Path
-    tag: str
-    program: Path
-    proposer: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    trials: int | None = None
-    hours: float | None = None
-    deadline: str | None = None
-    dollars: float | None = None
-    commit: bool = False
-
-
-@dataclass
-class Company:
-    """Who watches and who may interrupt; a test brings its own."""
-
-    observe: Observer
-    on_point: Callable[[dict[str, Any]], None]
-    interrupts: Interrupts = field(default_factory=Interrupts)
-    clock: Clock = field(default_factory=SystemClock)
 
 
 def start(wishes: Wishes, company: Company) -> Stop:
@@ -204,8 +182,10 @@ def _run(
         Evaluator(started.data, device, company.clock, interrupted, box, began), interrupted, company.on_point, box, began,
         lambda: budget.left(recorder.study, steering.limits, steering.rules, company.clock.now()).seconds,
     )  # fmt: skip
-    desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), company.clock, interrupted)
-    night = Night(recorder, steering, ratchet, bench, desk, company.clock, company.interrupts)
+    inbox = Inbox(recorder, company.clock)
+    overseer = Overseer(inbox, Repairing(recorder, inbox, ratchet.text_at), Ladder(recorder, inbox), Reviewing(recorder, inbox))
+    desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), overseer, company.clock, interrupted)
+    night = Night(recorder, steering, ratchet, bench, desk, overseer, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)
     with durable.disk_faults():
         try:

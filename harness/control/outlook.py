@@ -27,12 +27,13 @@ from harness.execution import device as devices
 from harness.execution.clock import Clock, SystemClock
 from harness.execution.device import Device
 from harness.execution.workplace import needed_files, resolve_command
+from harness.facts import DataFacts
 from harness.graph.ratchet import Ratchet
 from harness.proposers import account, agents, registry
 from harness.proposers.prices import Price
 from harness.proposers.wire import KEYS
 from harness.rules import Rules, load
-from harness.trial import OFFLINE, DataFacts
+from harness.trial import OFFLINE
 
 T = TypeVar("T")
 NO_TAG = "a-plan"  # a name for git's checks; nothing is made under it

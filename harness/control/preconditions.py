@@ -20,8 +20,8 @@ from harness.execution.device import Device
 from harness.execution.sandbox import levels
 from harness.execution.sandbox.levels import Found, Request
 from harness.execution.workplace import resolve_command
+from harness.facts import DataFacts
 from harness.rules import Rules
-from harness.trial import DataFacts
 
 
 def check_tag(tag: str) -> None:

@@ -23,8 +23,9 @@ from harness.execution.device import Device
 from harness.execution.hygiene import Guard
 from harness.execution.sandbox.box import OPEN, Sandbox
 from harness.execution.workplace import JobSpec
+from harness.facts import DataFacts
 from harness.rules import Rules
-from harness.trial import DataFacts, EvaluationFault, JobOutcome, Measurement
+from harness.trial import EvaluationFault, JobOutcome, Measurement
 
 ATTEMPTS = 2
 WORTH_ANOTHER_TRY = frozenset({"evaluation", "scorer_died", "metric_error"})

@@ -1,0 +1,48 @@
+"""What stands above the trials: answers to questions, what follows a failure, the stall ladder, reviews.
+
+Each part asks the fold what is due, and journals what it did, so that a restart finds it done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.artifacts.trial_row import TrialRow
+from harness.control.inbox import Inbox
+from harness.control.ladder import Ladder
+from harness.control.repairing import Repairing
+from harness.control.reviewing import Reviewing
+from harness.rules import Rules
+from harness.trial import Proposal, Reading, Stop, Verdict
+
+Texts = Callable[[str], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Overseer:
+    """The four parts of one study."""
+
+    inbox: Inbox
+    repairing: Repairing
+    ladder: Ladder
+    reviewing: Reviewing
+
+    def heed(self, rules: Rules) -> Stop | None:
+        """Between two trials: answers and deadlines first, then what follows the last trial. A reason to stop, or `None`."""
+        self.inbox.settle(rules)
+        self.repairing.follow_up(rules)
+        self.ladder.climb(rules)
+        return self.inbox.stop(rules)
+
+    def owed(self, number: int, tip: str, rules: Rules) -> Proposal | None:
+        """A proposal that comes before anybody's turn: the repair of an open ticket, or a keep that a person approved."""
+        return self.repairing.proposal(number, tip, rules) or self.reviewing.approved(number, tip, rules)
+
+    def reviewed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, rules: Rules, texts: Texts) -> bool:
+        """Whether a would-be keep has had the independent review that a rule asks for; not when that was interrupted."""
+        return self.reviewing.complete(row, readings, verdict, rules, texts)
+
+    def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, rules: Rules, texts: Texts) -> Verdict:
+        """The verdict once a repair has been verified and a review, where there was one, has been heard."""
+        return self.reviewing.heard(row, self.repairing.verified(row, readings, verdict, rules, texts), rules)
