@@ -1,7 +1,7 @@
-"""The command line: the only file that prints a result or exits. Flags say where and how much, never what counts as better.
+"""The command line: with `cli_inbox.py` the only file that prints a result or exits. Flags say where and how much, never what counts as better.
 
-Exit codes: 0 as planned · 2 something to correct (arguments, rules, repository, data) · 3 too many crashes or refusals in a row, or nobody left to
-propose · 4 no baseline, or no trial could be measured · 65 damaged journal · 66 the branch was moved by someone else · 74 a durable write failed ·
+Exit codes: 0 as planned · 2 something to correct (arguments, rules, repository, data) · 3 too many crashes or refusals in a row, an answer that
+says stop, or nobody left to propose · 4 no baseline, or no trial could be measured · 65 damaged journal · 66 the branch was moved by someone else · 74 a durable write failed ·
 75 machine or lock · 130 and 143 ended by INT or TERM · 1 a bug of ours.
 """
 
@@ -21,12 +21,13 @@ import click
 from harness import __version__
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts.trial_dir import StudyDir, studies
+from harness.cli_inbox import answer, inbox
 from harness.errors import RatchetError, StudyUnknown
 from harness.options import AsJson, Project, Tag, budget_flags
 from harness.views.which import folder_of, loaded
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(commands=[answer, inbox], context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ratchet")
 def cli() -> None:
     """An autoresearch ratchet: one file to edit, a budget, and a gain that is measured by code the edits cannot touch."""
@@ -35,9 +36,7 @@ def cli() -> None:
 @cli.command()
 @click.option("--tag", required=True, help="A name for the study: its branch is autoresearch/TAG, its folder runs/TAG.")
 @click.option("--program", type=click.Path(path_type=Path, dir_okay=False), help="The rules. Default: program.md of the project.")
-@click.option(
-    "--proposer", help="Where changes come from: search, scripted, command or anthropic. Default: as program.md says, else search."
-)
+@click.option("--proposer", help="Where changes come from: search, scripted, command or anthropic. Default: program.md's, else search.")
 @click.option("--seed", type=int, help="For the search proposer. Default: 0.")
 @click.option("--edits", type=click.Path(path_type=Path, dir_okay=False), help="For the scripted proposer: a TOML or JSON list of edits.")
 @click.option("--commit", is_flag=True, help="Commit a modified train.py and prepare.py first.")

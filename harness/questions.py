@@ -24,7 +24,7 @@ class Option(Record):
 class Question(VersionedRecord):
     """One escalation, numbered from 1 in its study. `key` says what it is about: nobody is asked twice for one key while it is open.
 
-    `blocks`: this line of work, the whole study, or nothing. `deadline` (UTC): when `default` is taken; `None` when it waits for a person.
+    `blocks`: this line of work, the whole study, or nothing. `at` and `deadline` (UTC): when it was asked, and when `default` is taken; `None` when it waits for a person.
     """
 
     number: int
@@ -39,6 +39,7 @@ class Question(VersionedRecord):
     options: Annotated[tuple[Option, ...], Field(min_length=1)]
     default: str
     blocks: Literal["line", "study", "nothing"]
+    at: str = ""
     deadline: str | None = None
 
     @model_validator(mode="after")
@@ -49,9 +50,10 @@ class Question(VersionedRecord):
 
 
 class Answer(VersionedRecord):
-    """What a person said to question `number`: one of its options, and why."""
+    """What was said to question `number`: one of its options, and why. A deadline answers, too, so that exactly one of the two is there first."""
 
     number: int
     option: str
     note: str = ""
     at: str
+    by: Literal["person", "deadline", "moot"] = "person"

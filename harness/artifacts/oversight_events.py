@@ -67,13 +67,14 @@ class Escalated(Record):
 
 
 class Resolved(Record):
-    """A question is settled: by a person, by its deadline, or because what it was about is gone."""
+    """A question is settled: by a person, by its deadline, or because what it was about is gone. `at` (UTC): when it was answered."""
 
     kind: Literal["resolved"] = "resolved"
     question: int
     option: str
     by: Literal["person", "deadline", "moot"]
     note: str = ""
+    at: str = ""
 
 
 class Sending(Record):

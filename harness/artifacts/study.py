@@ -100,6 +100,7 @@ def _started(study: Study, event: ev.StudyStarted) -> None:
 def _resumed(study: Study, event: ev.Resumed) -> None:
     if study.stop is not None:  # a person saw why; after a mere death of the harness the rows go on counting
         study.interruptions_in_a_row = study.crashes_in_a_row = study.refused_in_a_row = study.unread_in_a_row = 0
+        study.inbox.resumed(study.last_at)
     study.limits, study.stop = dict(event.limits), None
     study.calls.reopen()
 
@@ -107,11 +108,18 @@ def _resumed(study: Study, event: ev.Resumed) -> None:
 def _rules(study: Study, event: ev.RulesChanged) -> None:
     study.rules_digest = event.digest
     study.limits = dict(event.limits) if event.limits is not None else study.limits
+    study.inbox.complaint = ""
     study.calls.reopen()
 
 
 def _warned(study: Study, event: ev.Warned) -> None:
     study.warnings = [*study.warnings, f"{event.code}: {event.message}"][-50:]
+    study.inbox.warned(event.code, event.message)
+
+
+def _resolved(study: Study, event: ov.Resolved) -> None:
+    if study.inbox.resolved(event).blocks == "study":  # the wait for an answer is no part of any trial
+        study.settled_elapsed = study.elapsed
 
 
 def _proposed(study: Study, event: ev.Proposed) -> None:
@@ -185,7 +193,7 @@ def _bar_moved(study: Study, event: ev.BarMoved) -> None:
 
 
 def _stopped(study: Study, event: ev.Stopped) -> None:
-    study.stop = event.stop
+    study.stop, study.inbox.stopping = event.stop, None
 
 
 _HANDLERS: dict[type, Any] = {
@@ -199,7 +207,7 @@ _HANDLERS: dict[type, Any] = {
     ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: lambda study, event: study.repairs.verified(event),
     ov.Detected: lambda study, event: study.repairs.seen(event), ov.Climbed: lambda study, event: study.ladder.step(event, study.row_count),
     ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
-    ov.Resolved: lambda study, event: study.inbox.resolved(event), ov.Sending: lambda study, event: study.inbox.sending(event),
+    ov.Resolved: _resolved, ov.Sending: lambda study, event: study.inbox.sending(event),
     ov.Sent: lambda study, event: study.inbox.sent(event),
     ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
 }  # fmt: skip

@@ -4,6 +4,7 @@ runs/<tag>/
     journal.jsonl   the truth          snapshot.json   derived, for quick views      lock   held by the running harness
     program.md      the last valid one                 prepare.py   pristine copy, hash-checked before every use
     results.tsv  report.md  progress.png  console.log  stop-requested
+    inbox/0003.md 0003.json            a question, for people and for programs       0003.answer.json   what was said to it, by whoever was first
     proposals/000012.json              every proposal as it arrived, before anything is done with it
     0007-<slug>/                       one folder a trial: train.py diff.patch proposal.json verdict.json
         r0/                            one folder a reading: train.log curve.jsonl evaluate.log measurement.json claims.bin checkpoint.safetensors work/
@@ -173,6 +174,11 @@ class StudyDir:
     def stop_request(self) -> Path:
         """Exists when somebody asked the study to stop after the current trial."""
         return self.path / "stop-requested"
+
+    @property
+    def inbox(self) -> Path:
+        """Questions to the person, and her answers."""
+        return self.path / "inbox"
 
     @property
     def index(self) -> Path:

@@ -90,7 +90,7 @@ class Night:
         """An admitted proposal, unless a restart found a trial open; before one is asked for, the incumbent is measured again when that is due."""
         if self.study.current is not None:
             return True
-        return not self._remeasured() and self.desk.admit(self.steering.rules, self._tip())
+        return not self.overseer.inbox.waits() and not self._remeasured() and self.desk.admit(self.steering.rules, self._tip())
 
     def apply(self) -> None:
         """The candidate as a commit under its own ref, and its folder."""

@@ -188,21 +188,21 @@ def _run(
     night = Night(recorder, steering, ratchet, bench, desk, overseer, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)
     with durable.disk_faults():
+        inbox.open(steering.rules)
         try:
             stop = run_study(night)
         except (InfrastructureFault, BranchMoved) as fault:
-            recorder.emit(
-                Stopped(
-                    stop=Stop(
-                        reason="infrastructure" if isinstance(fault, InfrastructureFault) else "branch_moved",
-                        sentence=str(fault),
-                        exit_code=fault.exit_code,
-                    )
-                )
-            )
+            reason = "infrastructure" if isinstance(fault, InfrastructureFault) else "branch_moved"
+            _ended(recorder, inbox, steering, Stop(reason=reason, sentence=str(fault), exit_code=fault.exit_code))
             raise
-        recorder.emit(Stopped(stop=stop))
+        _ended(recorder, inbox, steering, stop)
     return stop
+
+
+def _ended(recorder: Recorder, inbox: Inbox, steering: Steering, stop: Stop) -> None:
+    """How it ended is durable before anybody is told of it."""
+    recorder.emit(Stopped(stop=stop))
+    inbox.farewell(steering.rules, stop)
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from typing import Any
 from harness.artifacts import events as ev
 from harness.artifacts.call_events import ModelAway, ModelBack
 from harness.artifacts.gains import believed_value
+from harness.artifacts.oversight_events import Escalated, Resolved
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
+from harness.control import notices
 from harness.views import models, status
 from harness.views.results import memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed
@@ -108,6 +110,15 @@ def verdict_line(row: TrialRow) -> str:
     return f"{head} {'  '.join(part for part in parts if part)}"
 
 
+def _escalated(event: Escalated, study: Study) -> str:
+    one = event.question
+    return f"question {one.number} ({notices.kind(one)}): {flatten(one.impact, DETAIL)}; `ratchet answer {one.number} {'|'.join(o.id for o in one.options)}`"
+
+
+def _resolved(event: Resolved, study: Study) -> str:
+    return f"question {event.question} is settled: {event.option}, by {notices.BY[event.by]}"
+
+
 def _bar_moved(event: ev.BarMoved, study: Study) -> str:
     return f"the bar now rests on {plural(event.bar.readings, 'unselected reading')} of trial {event.trial}: {event.bar.ref:.4f}"
 
@@ -118,5 +129,5 @@ def _stopped(event: ev.Stopped, study: Study) -> str:
 
 _TELLERS: dict[type, Callable[[Any, Study], str]] = {
     ModelAway: _away, ModelBack: _back, ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
-    ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
+    ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped, Escalated: _escalated, Resolved: _resolved,
 }  # fmt: skip

@@ -12,6 +12,7 @@ from harness.control.outlook import Outlook
 from harness.control.tariffs import MORE_PROPOSALS, Span
 from harness.proposers.prices import Price
 from harness.trial import OFFLINE
+from harness.views.inbox import channels_sentence
 from harness.views.models import money_text
 from harness.views.rules_text import MEANWHILE, sentences, shares_text
 from harness.views.text import duration, flatten
@@ -24,7 +25,11 @@ def as_text(seen: Outlook) -> str:
     head = f"A night by {seen.program} ({seen.rules.digest[:12]}), were it to start now, {seen.now:%a %Y-%m-%d %H:%M}"
     parts = [
         [flatten(head, 240)],
-        ["The rules", *(_row(name, said) for name, said in sentences(seen.rules, seen.allowed, list(seen.shares)).items())],
+        [
+            "The rules",
+            *(_row(name, said) for name, said in sentences(seen.rules, seen.allowed, list(seen.shares)).items()),
+            _row("questions", channels_sentence(seen.rules.escalation)),
+        ],
         ["The machine", _row("device", flatten(seen.device or seen.missing.get("device", "unknown"))), _row("data", _data(seen))],
         *([["The models", *_models(seen)]] if set(seen.shares) - OFFLINE else []),
         ["The forecast", *_forecast(seen)],
@@ -180,6 +185,7 @@ def as_dict(seen: Outlook) -> dict[str, Any]:
             "seconds_a_trial": seen.pace.seconds.model_dump(),
             "baseline_readings": seen.readings,
         },
+        "questions": channels_sentence(seen.rules.escalation),
         "assumptions": _assumptions(seen),
         "tariffs": [tariff.model_dump() for tariff in seen.tariffs],
         "refusals": list(seen.refusals),

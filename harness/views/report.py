@@ -13,7 +13,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import FAILED, Status
-from harness.views import device, models, status
+from harness.views import device, inbox, models, status
 from harness.views.belief import headline
 from harness.views.results import COMMIT_DIGITS, memory_gb, total
 from harness.views.text import duration, flatten, md, number, plural, signed, table
@@ -31,6 +31,7 @@ def render(study: Study, study_dir: StudyDir) -> str:
         f"# Study {md(study.started.tag)}",
         "\n\n".join(headline(study)),
         f"Started {md(study.started_at)}, last event {md(study.last_at)}. All trials: `{where}/results.tsv`; picture: `{where}/progress.png`.",
+        inbox.report_section(study),
         _incumbent(study),
         _keeps(study),
         _near_misses(study),

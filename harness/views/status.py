@@ -13,7 +13,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views import models
+from harness.views import inbox, models
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
@@ -116,6 +116,7 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
         "train_seconds": study.train_seconds,
         "current": {**row_facts(current), "readings": len(current.readings)} if current else None,
         "last": [row_facts(row) for row in study.rows[-LAST:]],
+        "questions": inbox.open_facts(study),
         "warnings": [flatten(warning, 500) for warning in study.warnings],
         "started_at": study.started_at or None,
         "last_at": study.last_at or None,
@@ -135,6 +136,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  budget     {budget_sentence(study)}",
         f"  sandbox    {sandbox_text(study.started)}",
         *models.status_lines(study),
+        *inbox.status_lines(study),
     ]
     if study.current:
         number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1
