@@ -30,7 +30,8 @@ class Status(str, Enum):
 
 
 MEASURED = frozenset({Status.KEEP, Status.DISCARD})
-OFFLINE = frozenset({"search", "scripted"})  # the proposers that ask no model
+OWED = frozenset({"correction", "person"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
+OFFLINE = frozenset({"search", "scripted", *OWED})  # the proposers that ask no model
 FAILED = frozenset({Status.CRASH, Status.TIMEOUT, Status.OOM, Status.INVALID})
 
 

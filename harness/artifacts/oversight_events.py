@@ -12,7 +12,10 @@ from harness.reviews import Review
 
 
 class FollowedUp(Record):
-    """What is done about a failed trial, by its cause: one of the four mechanisms, or a question. With a `ticket` the next proposal is its repair."""
+    """What is done about a failed trial, by its cause: one of the four mechanisms, or a question. With a `ticket` the next proposal is its repair.
+
+    `answers`: the question whose answer brought the trial back.
+    """
 
     kind: Literal["followed_up"] = "followed_up"
     trial: int
@@ -21,6 +24,7 @@ class FollowedUp(Record):
     packet: ErrorPacket | None = None
     ticket: Ticket | None = None
     detail: str = ""
+    answers: int | None = None
 
 
 class Verified(Record):

@@ -6,33 +6,51 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.artifacts.oversight_events import Detected, FollowedUp, Verified
 from harness.followups import Outcome, Ticket
+from harness.trial import OFFLINE, OWED
 
 
 class Repairs(BaseModel):
-    """What was done about failures. `ticket` is the order that the next proposal carries out."""
+    """What was done about failures. `ticket` is the order that waits to be carried out, `carried` the one of the repair in progress.
+
+    `refusals`: proposals that were refused while the ticket waited. `fingerprints`: by fingerprint the trials that failed so. `reopened`: questions whose answer
+    brought a line back.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     followed: int = -1
     ticket: Ticket | None = None
+    carried: Ticket | None = None
+    refusals: int = 0
     attempts: dict[int, int] = Field(default_factory=dict)
     made: int = 0
     fingerprints: dict[str, list[int]] = Field(default_factory=dict)
+    reopened: list[int] = Field(default_factory=list)
     outcomes: dict[int, Outcome] = Field(default_factory=dict)
     detected: dict[str, int] = Field(default_factory=dict)
 
     def followed_up(self, event: FollowedUp) -> None:
         """A failed trial has its follow-up."""
-        self.followed, self.ticket = event.trial, event.ticket
+        self.followed, self.ticket, self.refusals = max(self.followed, event.trial), event.ticket, 0
+        if event.answers is not None:
+            self.reopened = [*self.reopened, event.answers]
         if event.packet is not None:
             known = self.fingerprints.get(event.packet.fingerprint, [])
             self.fingerprints = {**self.fingerprints, event.packet.fingerprint: [*known, event.trial]}
 
+    def refused(self, proposer: str) -> None:
+        """A proposal was refused: the harness's own repair is not made twice, a model's may be."""
+        if proposer in OWED:
+            self.ticket = None
+        elif proposer not in OFFLINE:
+            self.refusals += int(self.ticket is not None)
+
     def begun(self, repairs: int | None) -> None:
         """A trial began; `repairs` is the trial it repairs."""
+        self.carried = None
         if repairs is None:
             return
-        self.ticket, self.made = None, self.made + 1
+        self.carried, self.ticket, self.made = self.ticket, None, self.made + 1
         self.attempts = {**self.attempts, repairs: self.attempts.get(repairs, 0) + 1}
 
     def verified(self, event: Verified) -> None:

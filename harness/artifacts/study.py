@@ -21,7 +21,7 @@ from harness.artifacts.ladder import Ladder, Reviewing
 from harness.artifacts.repairs import Repairs
 from harness.artifacts.trial_row import Refusal, TrialRow
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, OFFLINE, Bar, Noise, Status, Stop
+from harness.trial import FAILED, MEASURED, OFFLINE, OWED, Bar, Noise, Status, Stop
 
 REMEMBERED = 400
 
@@ -126,7 +126,7 @@ def _proposed(study: Study, event: ev.Proposed) -> None:
     study.pending, study.proposals = event, event.proposal
     study.unread_in_a_row = 0 if event.proposer not in OFFLINE else study.unread_in_a_row
     study.calls.told(event.proposal, event.cost_usd)
-    study.calls.brought(event.turn or event.proposer)
+    study.calls.brought(event.proposer if event.proposer in OWED else event.turn or event.proposer)
 
 
 def _refused(study: Study, event: ev.Refused) -> None:
@@ -140,6 +140,7 @@ def _refused(study: Study, event: ev.Refused) -> None:
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
+    study.repairs.refused(event.proposer)
 
 
 def _begun(study: Study, event: ev.Begun) -> None:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 
 from harness.artifacts.study import Study
 from harness.errors import ProposalRefused
-from harness.evaluation import again, guard, replication
+from harness.evaluation import again, guard, replication, tickets
 from harness.evaluation.again import Sibling
+from harness.followups import Ticket
 from harness.graph.ratchet import Ratchet
 from harness.rules import Rules
 from harness.trial import FAILED, MEASURED, OFFLINE, Change, Proposal, Status
+
+TITLE_CHARS = 120
 
 
 class Admission:
@@ -21,7 +24,10 @@ class Admission:
         self._siblings: dict[int, Sibling] = {}
 
     def completed(self, proposal: Proposal, rules: Rules) -> Proposal:
-        """A declared replication without files gets those of its original."""
+        """A declared replication without files gets those of its original; what a model proposes while its ticket is open is the repair asked for."""
+        ticket = self._study().repairs.ticket
+        if ticket is not None and not tickets.is_memory(ticket) and proposal.proposer not in OFFLINE and proposal.replicates is None:
+            proposal = self._as_repair(proposal, ticket, rules)
         row = next((row for row in self._study().rows if row.trial == proposal.replicates and row.commit), None)
         if proposal.files or row is None:
             return proposal
@@ -31,6 +37,8 @@ class Admission:
         """What the proposal changes, if it may run; otherwise `ProposalRefused`."""
         proposal = self.completed(proposal, rules)
         parents = self._texts(proposal.parent, rules)
+        if proposal.repairs is not None:
+            self._check_repair(proposal, rules)
         if proposal.replicates is not None:
             return self._check_replication(proposal, rules, parents)
         try:
@@ -54,6 +62,31 @@ class Admission:
         change = replication.check(proposal, parents, row, repeated, study.bar is not None and study.bar.paired)
         guard.check(proposal, rules, parents, {})
         return change
+
+    def _as_repair(self, proposal: Proposal, ticket: Ticket, rules: Rules) -> Proposal:
+        """On the files of the failed candidate, whose other changes belong to it."""
+        if proposal.repairs == ticket.trial:
+            return proposal
+        failed = self._texts(self._study().row(ticket.trial).commit or "", rules)
+        parents = self._texts(proposal.parent, rules)
+        files = {path: text for path, text in failed.items() if text != parents[path]}
+        marked = f"{proposal.title[:TITLE_CHARS]} (repair of {ticket.trial})"
+        return proposal.model_copy(update={"repairs": ticket.trial, "title": marked, "files": {**files, **proposal.files}})
+
+    def _check_repair(self, proposal: Proposal, rules: Rules) -> None:
+        """Only what a ticket asks for, on the failed candidate, inside its scope; never the same bytes again."""
+        ticket = self._study().repairs.ticket
+        if ticket is None or ticket.trial != proposal.repairs:
+            raise ProposalRefused("no_ticket", f"no repair of trial {proposal.repairs} is asked for; propose a change of your own")
+        row = self._study().row(ticket.trial)
+        failed = self._texts(row.commit or "", rules)
+        files = {path: text for path, text in proposal.files.items() if path in failed and text is not None}
+        after = {**self._texts(proposal.parent, rules), **files}
+        stray = tickets.outside(ticket, failed, after, row.change, rules.correction)
+        if after == dict(failed):
+            raise ProposalRefused("blind_retry", f"{stray}; mend what failed: {ticket.failed_check}", row.trial)
+        if stray:
+            raise ProposalRefused("over_correction", f"the repair of trial {row.trial} goes too far: {stray}", row.trial)
 
     def _known(self) -> dict[str, int]:
         """What may not come again: the programs that were measured, and the very bytes of those that failed (a repair may look much like them).

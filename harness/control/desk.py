@@ -149,7 +149,7 @@ class Desk:
         self._recorder.emit(turns.absence(turn.name, "failed_calls", said, until))
 
     def _briefing(self, proposer: Proposer, rules: Rules, number: int, tip: str) -> Briefing:
-        study, started, files = self._study, self._study.started, self._texts(tip, rules)
+        study, started, files = self._study, self._study.started, self._texts(self._overseer.repairing.base(tip, proposer.reads), rules)
         assert started is not None, "a study that proposes has started"
         told = briefing.build(study, number, tip, files, f"{rules.metric.name}, {rules.metric.direction} is better")
         if not proposer.reads:

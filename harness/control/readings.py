@@ -18,7 +18,7 @@ from harness.conditions import DeviceState, slowness
 from harness.control import wording
 from harness.control.recorder import Recorder
 from harness.errors import FileChanged
-from harness.evaluation import auditing, evaluator
+from harness.evaluation import auditing, causes, evaluator
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import hygiene
 from harness.execution.clock import Clock
@@ -58,8 +58,8 @@ class Bench:
         return self._measure(row, spec, replicate, rules, outcome) if outcome else None
 
     def void(self, reading: Reading) -> bool:
-        """Whether a reading failed by a fault that is not the candidate's; then it counts as interrupted and is taken again."""
-        if reading.fault is None or reading.fault.candidate_to_blame:
+        """Whether a reading failed by a fault that is not the candidate's; then it counts as interrupted and is taken again, unless the source has no truth to tell."""
+        if reading.fault is None or reading.fault.candidate_to_blame or reading.fault.reason == causes.NO_TRUTH:
             return False
         self.recorder.emit(Interrupted(trial=reading.trial, replicate=reading.replicate, reason=reading.fault.reason))
         return True

@@ -23,7 +23,7 @@ RAMP_CAP = 1.0
 DELETION_CREDIT = 0.5
 CORRECTED = 1e-6
 SAME_SECONDS = 1.02
-INVALID_FAULTS = frozenset({"not_finite", "negative_loss", "short_answer"})
+FAULTS = {**dict.fromkeys(("not_finite", "negative_loss", "short_answer"), Status.INVALID), "missing_ground_truth": Status.BLOCKED}
 ENDS = {JobEnd.CRASH: Status.CRASH, JobEnd.TIMEOUT: Status.TIMEOUT, JobEnd.OOM: Status.OOM, JobEnd.INVALID: Status.INVALID}
 
 
@@ -33,7 +33,7 @@ def unmeasured(rules: Rules, reading: Reading) -> Verdict | None:
     if outcome.end is not JobEnd.OK:
         return _without_value(rules, ENDS.get(outcome.end, Status.CRASH), outcome.reason, outcome.detail)
     if fault is not None:
-        status = Status.INVALID if fault.reason in INVALID_FAULTS else Status.CRASH if fault.candidate_to_blame else Status.INTERRUPTED
+        status = FAULTS.get(fault.reason, Status.CRASH if fault.candidate_to_blame else Status.INTERRUPTED)
         return _without_value(rules, status, fault.reason, fault.detail)
     if reading.value is None:
         return _without_value(rules, Status.CRASH, "no_result", "the evaluation left no record")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.proposers.protocol import Briefing, Past
+from harness.trial import OWED
 
 
 def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], goal: str) -> Briefing:
@@ -19,8 +20,9 @@ def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], g
     ]
     past.sort(key=lambda item: item[0])
     return Briefing(
-        number=number, incumbent=incumbent, files=dict(files), past=tuple(p for _, p in past), goal=goal, direction=study.started.direction
-    )
+        number=number, incumbent=incumbent, files=dict(files), past=tuple(p for _, p in past), goal=goal, direction=study.started.direction,
+        owed=sum(study.calls.proposals.get(name, 0) for name in OWED),
+    )  # fmt: skip
 
 
 def _trial(row: TrialRow) -> Past:

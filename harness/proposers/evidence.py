@@ -15,10 +15,11 @@ from harness.artifacts import printed
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import ReadingDir, StudyDir
 from harness.artifacts.trial_row import TrialRow
+from harness.evaluation import packets
 from harness.execution import claims
 from harness.proposers.fence import Data, clean, cut_front, flat, quoted
 from harness.rules import Rules
-from harness.trial import FAILED, JobEnd, Status
+from harness.trial import FAILED, JobEnd
 
 READ_BYTES = 64 * 1024
 POINTS = 12
@@ -51,11 +52,11 @@ def packet(label: str, row: TrialRow, study: Study, folder: StudyDir, rules: Rul
     if any(one.outcome.end is JobEnd.OK and one.measurement is None for one in row.readings):
         return _in_scoring(label, row, age)
     where = reading(row, folder, last=True).train_log
-    log = b"" if trained else _end(where)
+    log = b"" if trained else end(where)
     facts = [
         f"trial: {row.trial} ({f'trials since: {age}' if age else 'the latest'}): {flat(row.title, 100)}",
         f"failed check: {flat(row.verdict.reason, 60)}",
-        f"expected: {_expected(row, rules)}",
+        f"expected: {packets.expected(row.status, rules)}",
         f"actual: {flat(_actual(row), DETAIL_BYTES)}",
         f"type: {row.verdict.status.value}; {flat(printed.error_line(log), DETAIL_BYTES) or 'no error line in the log'}",
         f"evidence: {where.relative_to(folder.project).as_posix()}",
@@ -89,18 +90,6 @@ def _actual(row: TrialRow) -> str:
     assert row.verdict is not None, "a failed trial was judged"
     outcome = row.readings[-1].outcome if row.readings else None
     return row.verdict.detail or (outcome.detail if outcome else "") or row.verdict.reason
-
-
-def _expected(row: TrialRow, rules: Rules) -> str:
-    limits = rules.trial
-    if row.status is Status.TIMEOUT:
-        cap = f", {limits.compute_cap:g} times the slowest baseline's CPU time" if limits.clock == "tokens" else ""
-        return f"at most {limits.setup_seconds:g} s of set-up, {limits.train_seconds:g} s of training, {limits.evaluate_seconds:g} s of evaluation{cap}"
-    if row.status is Status.OOM:
-        return f"at most {limits.memory_mb:g} MiB" if limits.memory_mb else "to fit into the device's memory"
-    if row.status is Status.INVALID:
-        return f"a finite {rules.metric.name} between {rules.metric.plausible[0]:g} and {rules.metric.plausible[1]:g}, by the rules"
-    return "a job that trains to the end of its budget, exits with 0 and leaves a checkpoint that load_model accepts"
 
 
 def curves(study: Study, folder: StudyDir) -> list[str | Data]:
@@ -146,7 +135,8 @@ def start(path: Path, cap: int) -> bytes:
     return _slices(path, cap, 0)[:cap]
 
 
-def _end(path: Path) -> bytes:
+def end(path: Path) -> bytes:
+    """At most the last `READ_BYTES` of a file; nothing when it cannot be read."""
     return _slices(path, 0, READ_BYTES)
 
 

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.followups import Ticket
 from harness.proposers import evidence, standing, tried
-from harness.proposers.fence import Data, clean, cut, flat, join
+from harness.proposers.fence import Data, clean, cut, flat, join, quoted
 from harness.proposers.protocol import Page
 from harness.rules import Rules
 
 MAX_BYTES = 48 * 1024  # of everything but program.md and the files in scope
 PATHS_BYTES = 400
+FACT_BYTES = 500
+TICKET_BYTES = 4 * 1024
 
 ROLE = """\
 # What you are asked for
@@ -103,6 +106,8 @@ def _paths(paths: tuple[str, ...]) -> str:
 
 def _changing(study: Study, folder: StudyDir, files: Mapping[str, str], baseline: Mapping[str, str], rules: Rules) -> list[str | Data]:
     """Most useful last: the files and what to do with them stand nearest to the answer."""
+    ticket = study.repairs.ticket
+    owner = "the incumbent" if ticket is None else f"trial {ticket.trial}, which failed"
     return [
         "# The incumbent",
         *standing.incumbent(study),
@@ -117,11 +122,32 @@ def _changing(study: Study, folder: StudyDir, files: Mapping[str, str], baseline
         *evidence.curves(study, folder),
         "# Device, noise and budget",
         *standing.device(study),
-        "# The incumbent's changes",
+        "# The incumbent's changes" if ticket is None else f"# The changes of {owner}",
         *standing.diff(baseline, files),
-        "# The files in scope, as the incumbent has them",
+        f"# The files in scope, as {owner} has them" if ticket is None else f"# The files in scope, as {owner}, left them",
         *(piece for path in sorted(files) for piece in _file(path, files[path])),
-        f"Propose one change of {_paths(rules.scope.editable)} now.",
+        *(repair(ticket) if ticket else [f"Propose one change of {_paths(rules.scope.editable)} now."]),
+    ]
+
+
+def repair(ticket: Ticket) -> list[str | Data]:
+    """The order to repair one trial, from its ticket alone: what failed with its evidence, what may be touched, and what must stay."""
+    packet = ticket.packet
+    facts = {
+        "failed check": packet.failed_check, "expected": packet.expected, "actual": packet.actual, "evidence": packet.evidence, "type": packet.error_type,
+        "scope": ", ".join(ticket.scope), "repair": ticket.repair, "holds afterwards": ticket.postcondition, "must not change": "; ".join(ticket.unchanged),
+        **({"structural reason": ticket.structural_reason} if ticket.structural_reason else {}),
+    }  # fmt: skip
+    said = (
+        f"The files above are those of trial {ticket.trial}, which failed, and not the incumbent's. Repair that failure and nothing else: no new idea, no "
+        "edit outside the scope of the ticket. A wider edit is refused as over_correction, the same text again as blind_retry."
+    )
+    lines = [f"{name}: {flat(words, FACT_BYTES)}" for name, words in facts.items()]
+    return [
+        "# A repair is asked for",
+        said,
+        quoted(f"the ticket of trial {ticket.trial}", lines, TICKET_BYTES),
+        f"Repair trial {ticket.trial} now.",
     ]
 
 

@@ -40,7 +40,7 @@ class Page(Record):
 class Briefing(Record):
     """What a proposer is told. `files` holds the texts of the files in scope at the incumbent.
 
-    `page` is the whole of it in words, made only for a proposer that `reads`.
+    `owed` counts earlier proposals that were nobody's turn. `page` is the whole of it in words, made only for a proposer that `reads`.
     """
 
     number: int
@@ -50,6 +50,7 @@ class Briefing(Record):
     goal: str
     direction: str
     page: Page | None = None
+    owed: int = 0
 
 
 class Proposer(Protocol):

@@ -77,14 +77,15 @@ class Scripted:
         return json.dumps([entry.model_dump(exclude_none=True) for entry in self.entries], indent=1) + "\n"
 
     def propose(self, briefing: Briefing) -> Proposal | None:
-        """Entry `briefing.number`, applied to the incumbent; raises `ProposalRefused("edit_failed")` when it does not fit."""
-        if not 1 <= briefing.number <= len(self.entries):
+        """Entry `briefing.number`, repairs not counted, applied to the incumbent; raises `ProposalRefused("edit_failed")` when it does not fit."""
+        number = briefing.number - briefing.owed
+        if not 1 <= number <= len(self.entries):
             return None
-        entry = self.entries[briefing.number - 1]
+        entry = self.entries[number - 1]
         try:
             files = _files(entry, briefing.files)
         except LookupError as error:
-            said = f"entry {briefing.number} ({entry.title!r}): {error.args[0]}; nothing was changed"
+            said = f"entry {number} ({entry.title!r}): {error.args[0]}; nothing was changed"
             raise ProposalRefused("edit_failed", said) from None
         return Proposal(
             id=briefing.number,

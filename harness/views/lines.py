@@ -9,6 +9,7 @@ from harness.artifacts import events as ev
 from harness.artifacts.call_events import ModelAway, ModelBack
 from harness.artifacts.gains import believed_value
 from harness.artifacts.oversight_events import Escalated, Resolved
+from harness.artifacts.oversight_events import FollowedUp, Verified
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import notices
@@ -127,7 +128,20 @@ def _stopped(event: ev.Stopped, study: Study) -> str:
     return f"stopped: {flatten(event.stop.sentence, 500)} (exit code {event.stop.exit_code})"
 
 
+def _followed(event: FollowedUp, study: Study) -> str:
+    """What is done about a failure, when it is more than going on."""
+    told = event.ticket is not None or event.cause == "lapsed" or event.mechanism.value == "escalation"
+    return f"trial {event.trial}: {event.mechanism.value}: {flatten(event.detail, 300)}" if told else ""
+
+
+def _verified(event: Verified, study: Study) -> str:
+    found = event.verification
+    return f"trial {event.trial} repairs {event.repairs}: {found.outcome.value}{f' ({flatten(found.detail, 200)})' if found.detail else ''}"
+
+
 _TELLERS: dict[type, Callable[[Any, Study], str]] = {
     ModelAway: _away, ModelBack: _back, ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped, Escalated: _escalated, Resolved: _resolved,
+    ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
+    FollowedUp: _followed, Verified: _verified,
 }  # fmt: skip

@@ -36,7 +36,8 @@ def mark(row: TrialRow) -> str:
     """A short remark behind a trial that is not what it seems, or nothing."""
     stands = f"[{flatten(row.proposer, 20)} stands in]" if row.stands_for else ""
     again = f"[replicates {row.replicates}]" if row.replicates is not None else ""
-    return " ".join(part for part in (stands, again) if part)
+    repair = f"[repairs {row.repairs}]" if row.repairs is not None else ""
+    return " ".join(part for part in (stands, again, repair) if part)
 
 
 def money_text(dollars: float) -> str:

@@ -36,6 +36,7 @@ def render(study: Study, study_dir: StudyDir) -> str:
         _keeps(study),
         _near_misses(study),
         _failures(study, where),
+        _repairs(study),
         _refusals(study),
         _cost(study),
         _budget(study),
@@ -124,6 +125,18 @@ def _failures(study: Study, where: str) -> str:
 def name_of(row: TrialRow) -> str:
     """`crash (exit_code)`."""
     return f"{row.status.value if row.status else ''} ({row.verdict.reason if row.verdict else ''})"
+
+
+def _repairs(study: Study) -> str:
+    """Repaired candidates: what became of each repair, and of its trial."""
+    rows = [row for row in study.rows if row.repairs is not None]
+    if not rows:
+        return ""
+    outcomes = {row.trial: found.value if (found := study.repairs.outcomes.get(row.trial)) else "" for row in rows}
+    counts = Counter(outcomes.values())
+    cells = [[str(row.trial), str(row.repairs), outcomes[row.trial], md(name_of(row)), md(row.title)] for row in rows[-MOST_FAILURES:]]
+    said = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    return f"## Repairs\n\n{said}.\n\n{table(['trial', 'repairs', 'outcome', 'verdict', 'what'], cells)}"
 
 
 def _refusals(study: Study) -> str:

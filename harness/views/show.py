@@ -21,6 +21,7 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     lines = [f"trial {row.trial}: {flatten(row.title)}", f"  commit    {row.commit or 'none yet'}", f"  parent    {row.parent}"]
     if row.edit:
         lines.append(f"  edit      {flatten(row.edit)} ({row.change.net_lines:+d} lines of code)")
+    lines += _repair(row, study)
     if files.proposal.exists():
         told = Proposal.model_validate_json(files.proposal.read_bytes())
         lines += [f"  {name:9} {flatten(text, 400)}" for name, text in (("because", told.hypothesis), ("refuted", told.refuted_if)) if text]
@@ -65,6 +66,13 @@ def _audit(reading: Reading) -> str:
         f"\n  audit     {found.positions:,} positions: off by {found.mean:.2g} ± {found.standard_error:.1g} nats on average, {found.worst:.2g} at most; "
         f"{found.off:,} by more than {found.tolerance:.2g}; value corrected by {signed(-found.correction, 6)}"
     )
+
+
+def _repair(row: TrialRow, study: Study) -> list[str]:
+    """What this trial repairs, how that was verified, and which trial repairs it."""
+    outcome = study.repairs.outcomes.get(row.trial)
+    lines = [f"  repairs   trial {row.repairs}: {outcome.value if outcome else 'not verified yet'}"] if row.repairs is not None else []
+    return lines + [f"  repaired  by trial {other.trial}" for other in study.rows if other.repairs == row.trial]
 
 
 def _rehearsal(row: TrialRow) -> list[str]:

@@ -1,0 +1,130 @@
+"""Bounded correction in real studies: out of memory is repaired once, a second time of the same kind ends the line and not the night, and a kill changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.artifacts.oversight_events import Escalated, FollowedUp, Verified
+from harness.followups import Mechanism, Outcome
+from harness.trial import Proposal, Status
+from harness.views import report, results, show
+from tests.nights import LEAN, crash_at, must_be_whole, table
+from tests.projects import edits_file, folder_of, keeping_the_table, resume_study, run_study, study_of
+from tests.repairs import events, memory_project
+
+MENDED: list[dict[str, object]] = [{"DEPTH": 4, "VALUE": 1.1}, {"VALUE": 1.15}]
+HOPELESS: list[dict[str, object]] = [{"DEPTH": 16, "VALUE": 1.1}, {"VALUE": 1.15}]
+
+
+def night(project: Path, tmp_path: Path, edits: list[dict[str, object]], **wishes: Any) -> Any:
+    return run_study(project, edits_file(tmp_path, edits), seen=keeping_the_table(project), **wishes)
+
+
+def test_out_of_memory_is_repaired_once_with_the_same_total_batch_and_tokens_and_is_marked(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = memory_project(make_project, LEAN)
+    night(project, tmp_path, MENDED)
+    study, folder = study_of(project), folder_of(project)
+    assert [row.status for row in study.rows] == [Status.KEEP, Status.OOM, Status.KEEP, Status.DISCARD]
+    failed, repaired = study.rows[1:3]
+    assert (repaired.repairs, repaired.parent, repaired.proposer) == (1, failed.parent, "correction")
+    before, after = ((folder.trial(row.folder).path / "train.py").read_text() for row in (failed, repaired))
+    assert after == before.replace("DEVICE_ROWS = 8 ", "DEVICE_ROWS = 4 "), "nothing but the literal"
+    assert "TOTAL_BATCH = 64" in after and "DEPTH = 4" in after
+    assert study.baseline is not None and repaired.readings[0].outcome.tokens == study.baseline.readings[0].outcome.tokens
+    assert repaired.title == "edit 1 (repair of 1: DEVICE_ROWS 4)"
+    assert table(project)[2]["description"] == repaired.title
+    verified = [event for event in events(project, "verified") if isinstance(event, Verified)]
+    assert [(event.trial, event.repairs, event.verification.outcome) for event in verified] == [(2, 1, Outcome.ACCEPTED)]
+    answers = verified[0].verification.model_dump(exclude={"schema_version", "outcome", "detail"})
+    assert len(answers) == 6 and all(answer is True for answer in answers.values())
+    assert "repairs   trial 1: accepted" in show.as_text(repaired, study, folder)
+    assert "## Repairs" in report.render(study, folder) and "[repairs 1]" in results.row_line(repaired) + show_line(repaired)
+    must_be_whole(project)
+
+
+def show_line(row: Any) -> str:
+    from harness.views.lines import verdict_line
+
+    return verdict_line(row)
+
+
+def test_the_packet_of_a_lack_of_memory_names_check_expectation_and_evidence(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = memory_project(make_project, LEAN)
+    night(project, tmp_path, MENDED)
+    (event,) = (event for event in events(project, "followed_up") if isinstance(event, FollowedUp))
+    assert event.mechanism is Mechanism.CORRECTION and event.ticket is not None and event.packet is not None
+    assert event.packet.failed_check == "oom: out_of_memory"
+    assert event.packet.evidence == "0001-edit-1/r0/train.log"
+    assert (folder_of(project).path / event.packet.evidence).is_file()
+    assert event.packet.fingerprint.startswith("oom/out_of_memory/MemoryError/train.py:before_training/")
+    assert event.ticket.scope == ("train.py:DEVICE_ROWS",)
+    assert event.ticket.repair == "halve DEVICE_ROWS from 8 to 4"
+
+
+def test_the_same_lack_of_memory_again_stops_the_line_asks_a_person_and_the_night_goes_on(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = memory_project(make_project, f"{LEAN}\n[correction]\nattempts = 3")
+    night(project, tmp_path, HOPELESS)
+    study = study_of(project)
+    assert [row.status for row in study.rows] == [Status.KEEP, Status.OOM, Status.OOM, Status.KEEP]
+    assert [row.repairs for row in study.rows] == [None, None, 1, None]
+    (asked,) = (event.question for event in events(project, "escalated") if isinstance(event, Escalated))
+    fingerprint = next(iter(study.repairs.fingerprints))
+    assert study.repairs.fingerprints == {fingerprint: [1, 2]}
+    assert (asked.kind, asked.key, asked.blocks, asked.default) == ("repeated_failure", f"line:{fingerprint}", "line", "leave")
+    assert [option.id for option in asked.options] == ["leave", "try_again"]
+    assert asked.repairs == ("trial 2",)
+    followed = [event for event in events(project, "followed_up") if isinstance(event, FollowedUp)]
+    assert [event.mechanism for event in followed] == [Mechanism.CORRECTION, Mechanism.ESCALATION]
+    assert study.repairs.outcomes == {2: Outcome.ROLLED_BACK}
+    must_be_whole(project)
+
+
+@pytest.mark.parametrize("law", ["attempts = 0", "in_all = 0", 'micro_batch = "NONE"'])
+def test_without_leave_of_the_rules_or_a_constant_nothing_is_repaired(make_project: Callable[..., Path], tmp_path: Path, law: str) -> None:
+    project = memory_project(make_project, f"{LEAN}\n[correction]\n{law}")
+    night(project, tmp_path, MENDED)
+    assert [row.repairs for row in study_of(project).rows] == [None] * 3
+    (event,) = (event for event in events(project, "followed_up") if isinstance(event, FollowedUp))
+    assert event.mechanism is Mechanism.REPLAN and event.detail
+
+
+LIFE = (
+    "journal:settled", "journal:settled", "journal:followed_up", "proposal_stored", "journal:proposed", "journal:begun", "commit_written", "ref_written",
+    "journal:committed", "journal:launched", "journal:interrupted", "journal:trained",
+)  # fmt: skip
+ENDS = {
+    "mended": (MENDED, ("journal:scored", "journal:verified", "journal:decided", "branch_moved", "journal:settled")),
+    "hopeless": (HOPELESS, ("journal:verified", "journal:decided", "journal:settled", "journal:escalated", "journal:followed_up")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ENDS)
+def test_a_repair_that_is_killed_at_every_point_ends_in_the_same_table(make_project: Callable[..., Path], tmp_path: Path, end: str) -> None:
+    edits, points = ENDS[end]
+    whole, project = memory_project(make_project, LEAN), memory_project(make_project, LEAN)
+    night(whole, tmp_path, edits)
+    path = edits_file(tmp_path, edits)
+    crash_at(project, LIFE[0], path)
+    for point in (*LIFE[1:], *points):
+        crash_at(project, point)
+    resume_study(project, seen=keeping_the_table(project))
+    assert table(project) == table(whole)
+    for kind in ("followed_up", "verified", "escalated"):
+        assert len(events(project, kind)) == len(events(whole, kind)), kind
+    must_be_whole(project)
+
+
+def test_a_stored_repair_says_which_trial_it_repairs(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = memory_project(make_project, LEAN)
+    night(project, tmp_path, MENDED)
+    stored = [Proposal.model_validate_json(path.read_bytes()) for path in sorted((folder_of(project).path / "proposals").iterdir())]
+    assert [(one.repairs, one.proposer) for one in stored] == [(None, "scripted"), (1, "correction"), (None, "scripted")]
