@@ -1,0 +1,98 @@
+"""A crash is repaired by the model that reads: from the ticket alone, on the failed candidate, inside the scope; whatever else it does is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.followups import Outcome
+from harness.proposers import asking
+from harness.trial import Status
+from tests.messages_stub import Answer, blocks, call, stub
+from tests.models import Script, Step, lower_and_submit, project_of, replace, results_in, submit
+from tests.projects import folder_of, run_study, study_of
+from tests.repairs import events
+
+pytestmark = pytest.mark.slow
+BROKEN = "def train(value):\n    undefined_name\n"
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
+    yield
+
+
+def handed(title: str, *edits: tuple[str, str]) -> Answer:
+    return blocks(*(replace(old, new) for old, new in edits), call("submit", dict(submit(title).blocks[0]["input"])))
+
+
+def breaks(_body: dict[str, Any]) -> Answer:
+    return handed("lower, but broken", ("def train(value):\n", BROKEN), ("\nVALUE = 1.2", "\nVALUE = 1.1"))
+
+
+def page_of(body: dict[str, Any]) -> str:
+    return str(
+        body["messages"][0]["content"][-1]["text"] if isinstance(body["messages"][0]["content"], list) else body["messages"][0]["content"]
+    )
+
+
+def too_much(body: dict[str, Any]) -> Answer:
+    page = page_of(body)
+    assert "# A repair is asked for" in page and "| failed check: crash: exit_code" in page and "undefined_name" in page
+    assert "| scope: train.py:VALUE, train.py:train" in page and "as trial 1, which failed, left them" in page
+    return handed("mend and deepen", (BROKEN, "def train(value):\n"), ("\nDEPTH = 2", "\nDEPTH = 3"))
+
+
+def mends(body: dict[str, Any]) -> Answer:
+    error = results_in(body)[-1]
+    assert error["is_error"] and "touches train.py:DEPTH" in str(error["content"])
+    return handed("mended", ("\nDEPTH = 3", "\nDEPTH = 2"))
+
+
+def fresh(body: dict[str, Any]) -> Answer:
+    assert "A repair is asked for" not in page_of(body)
+    return lower_and_submit(body)
+
+
+def night(tmp_path: Path, steps: list[Step], rules: str = "", trials: int = 3) -> Path:
+    with stub(Script(steps)) as server:
+        project = project_of(tmp_path / "p", server.url, f"[stop]\ntrials = {trials}\n{rules}")
+        run_study(project)
+    return project
+
+
+def test_a_crash_is_mended_inside_its_scope_and_the_next_call_is_a_fresh_idea(tmp_path: Path) -> None:
+    project = night(tmp_path, [breaks, too_much, mends, fresh])
+    study = study_of(project)
+    assert [row.status for row in study.rows] == [Status.KEEP, Status.CRASH, Status.KEEP, Status.KEEP]
+    assert [row.repairs for row in study.rows] == [None, None, 1, None]
+    repaired = study.rows[2]
+    assert repaired.title == "mended (repair of 1)" and repaired.parent == study.rows[1].parent
+    assert study.repairs.outcomes == {2: Outcome.ACCEPTED}
+    text = (folder_of(project).trial(repaired.folder).path / "train.py").read_text()
+    assert "VALUE = 1.1\n" in text and "undefined_name" not in text
+
+
+def test_a_model_that_does_not_carry_out_the_ticket_is_asked_for_something_else_in_the_end(tmp_path: Path) -> None:
+    stubborn: list[Step] = [lambda body: handed("again", ("\nDEPTH = 2", "\nDEPTH = 3"))] * 12
+    project = night(tmp_path, [breaks, *stubborn, *stubborn, fresh], "[model]\nturns = 12", trials=2)
+    study = study_of(project)
+    assert {one.reason for one in study.refusals} == {"over_correction"} and len(study.refusals) == 2
+    assert [row.repairs for row in study.rows] == [None, None, None]
+    lapsed = [event.detail for event in events(project, "followed_up") if event.kind == "followed_up" and event.cause == "lapsed"]
+    assert lapsed == ["the ticket of trial 1 lapses: 2 proposals in its turn did not carry it out"]
+
+
+def test_where_the_rules_want_no_repair_of_crashes_no_model_is_asked(tmp_path: Path) -> None:
+    project = night(tmp_path, [breaks, fresh], "[correction]\ncrashes = false", trials=2)
+    assert [row.repairs for row in study_of(project).rows] == [None] * 3
+    (event,) = (one for one in events(project, "followed_up") if one.kind == "followed_up")
+    assert event.ticket is None and "[correction] crashes" in event.detail
