@@ -18,7 +18,10 @@ class Environment(VersionedRecord):
 
 
 class DataFacts(Record):
-    """What `prepare.py describe` says: the file handed to jobs, every file whose change would change the metric, whether claims can be audited."""
+    """What `prepare.py describe` says: the file handed to jobs, every file whose change would change the metric, whether claims can be audited.
+
+    `unit`: what the `tokens` clock counts, where it is not training tokens.
+    """
 
     profile: str
     metric: str
@@ -28,3 +31,4 @@ class DataFacts(Record):
     train: str
     files: tuple[dict[str, str | int], ...] = ()
     audit: bool = False
+    unit: str = ""

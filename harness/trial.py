@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.audited import Audit
+from harness.checks import MOST, Check
 from harness.conditions import Conditions
 from harness.records import Record as Record
 from harness.records import VersionedRecord as VersionedRecord
@@ -124,14 +125,15 @@ class Measurement(Record):
     """One metric value of one job, made by harness-owned code. `token` is the nonce that binds it to its evaluation.
 
     `claims_sha256`: of the stored claims. The scorer took `load_seconds` until its model was loaded, `scorer_seconds` in all: of CPU, on a GPU of wall.
+    A language model has nats, bytes, tokens and windows; another task may have `checks`.
     """
 
     token: str
     value: float
-    nats: float
-    bytes: int
-    tokens: int
-    windows: int
+    nats: float | None = None
+    bytes: int | None = None
+    tokens: int | None = None
+    windows: int | None = None
     data_sha256: str
     checkpoint_sha256: str
     seconds: float
@@ -139,6 +141,7 @@ class Measurement(Record):
     load_seconds: float | None = None
     scorer_seconds: float | None = None
     documents: tuple[DocumentScore, ...] = ()
+    checks: Annotated[tuple[Check, ...], Field(max_length=MOST)] = ()
 
 
 class EvaluationFault(Record):

@@ -39,6 +39,7 @@ class StudyStarted(VersionedRecord):
     sandbox: str = ""
     sandbox_open: tuple[str, ...] = ()
     device_state: DeviceState | None = None
+    editable: tuple[str, ...] = ("train.py",)
 
 
 class Resumed(Record):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from harness.artifacts.study import Study
+from harness.control import findings
 from harness.errors import ProposalRefused
 from harness.evaluation import again, guard, replication, tickets
 from harness.evaluation.again import Sibling
@@ -25,7 +26,7 @@ class Admission:
 
     def completed(self, proposal: Proposal, rules: Rules) -> Proposal:
         """A declared replication without files gets those of its original; what a model proposes while its ticket is open is the repair asked for."""
-        ticket = self._study().repairs.ticket
+        ticket, proposal = self._study().repairs.ticket, findings.as_repair(self._study(), proposal)
         if ticket is not None and not tickets.is_memory(ticket) and proposal.proposer not in OFFLINE and proposal.replicates is None:
             proposal = self._as_repair(proposal, ticket, rules)
         row = next((row for row in self._study().rows if row.trial == proposal.replicates and row.commit), None)
@@ -85,7 +86,7 @@ class Admission:
         stray = tickets.outside(ticket, failed, after, row.change, rules.correction)
         if after == dict(failed):
             raise ProposalRefused("blind_retry", f"{stray}; mend what failed: {ticket.failed_check}", row.trial)
-        if stray:
+        if stray and (row.status in FAILED or proposal.proposer not in OFFLINE):  # a person's list on a failed check runs, and is rolled back
             raise ProposalRefused("over_correction", f"the repair of trial {row.trial} goes too far: {stray}", row.trial)
 
     def _known(self) -> dict[str, int]:

@@ -94,7 +94,7 @@ def no_baseline(study: Study) -> Stop:
     return _stop(
         "no_baseline",
         NO_RESULT,
-        f"the baseline ended as {why}; look at {row.folder} in the study's folder, mend train.py or the machine, start anew",
+        f"the baseline ended as {why}; look at {row.folder} in the study's folder, mend the candidate's files or the machine, start anew",
     )
 
 

@@ -21,6 +21,7 @@ from harness.control.admission import Admission
 from harness.control.company import Company as Company
 from harness.control.company import Wishes as Wishes
 from harness.control.desk import Desk
+from harness.control.findings import Findings
 from harness.control.inbox import Inbox
 from harness.control.ladder import Ladder
 from harness.control.loop import run_study
@@ -85,7 +86,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
             baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
             proposer_options=options, proposer_by_rules=wishes.proposer in (None, registry.MIX), limits=allowed.model_dump(mode="json"), data=data,
             environment=provenance.environment(device.name, plumbing.version()), sandbox=box.level, sandbox_open=box.missing,
-            device_state=device.look(hygiene.ours),
+            device_state=device.look(hygiene.ours), editable=rules.scope.editable,
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
@@ -183,7 +184,9 @@ def _run(
         lambda: budget.left(recorder.study, steering.limits, steering.rules, company.clock.now()).seconds,
     )  # fmt: skip
     inbox = Inbox(recorder, company.clock)
-    overseer = Overseer(inbox, Repairing(recorder, inbox, ratchet.text_at), Ladder(recorder, inbox), Reviewing(recorder, inbox))
+    overseer = Overseer(
+        inbox, Repairing(recorder, inbox, ratchet.text_at), Findings(recorder, inbox), Ladder(recorder, inbox), Reviewing(recorder, inbox)
+    )  # fmt: skip
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), overseer, company.clock, interrupted)
     night = Night(recorder, steering, ratchet, bench, desk, overseer, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.artifacts.trial_row import TrialRow
+from harness.control.findings import Findings
 from harness.control.inbox import Inbox
 from harness.control.ladder import Ladder
 from harness.control.repairing import Repairing
@@ -21,10 +22,11 @@ Texts = Callable[[str], Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Overseer:
-    """The four parts of one study."""
+    """The parts of one study."""
 
     inbox: Inbox
     repairing: Repairing
+    findings: Findings
     ladder: Ladder
     reviewing: Reviewing
 
@@ -32,6 +34,7 @@ class Overseer:
         """Between two trials: answers and deadlines first, then what follows the last trial. A reason to stop, or `None`."""
         self.inbox.settle(rules)
         self.repairing.follow_up(rules)
+        self.findings.follow_up(rules)
         self.ladder.climb(rules)
         return self.inbox.stop(rules)
 
@@ -45,4 +48,6 @@ class Overseer:
 
     def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, rules: Rules, texts: Texts) -> Verdict:
         """The verdict once a repair has been verified and a review, where there was one, has been heard."""
-        return self.reviewing.heard(row, self.repairing.verified(row, readings, verdict, rules, texts), rules)
+        if not self.findings.owns(row):
+            verdict = self.repairing.verified(row, readings, verdict, rules, texts)
+        return self.reviewing.heard(row, self.findings.closed(row, readings, verdict, texts), rules)

@@ -47,8 +47,9 @@ def training_limit(rules: Rules, rehearsal: bool) -> float:
 
 
 def needed_files(rules: Rules) -> tuple[str, ...]:
-    """The files of a candidate: those in scope and `train.py`, which is started and imported whether it may change or not."""
-    return tuple(dict.fromkeys((*rules.scope.editable, "train.py")))
+    """The files of a candidate: those in scope, and the script that the run command starts, whether it may change or not. Every job has prepare.py anyway."""
+    started = [word for word in rules.run.command if word.endswith(".py") and not word.startswith(("/", "-"))] or ["train.py"]
+    return tuple(dict.fromkeys((*rules.scope.editable, *(word for word in started if word != "prepare.py"))))
 
 
 def resolve_command(rules: Rules) -> list[str]:

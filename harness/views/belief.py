@@ -21,7 +21,7 @@ def headline(study: Study) -> list[str]:
     if value is None:
         said = md(base.verdict.detail or base.verdict.reason, 200) if base.verdict else ""
         return [f"**What to believe: nothing.** The baseline failed ({base.status.value if base.status else 'unknown'}: {said}), "
-                "so no gain can be stated. Mend `train.py` first.", *_running(study)]  # fmt: skip
+                f"so no gain can be stated. Mend {md(status.scope_text(study))} first.", *_running(study)]  # fmt: skip
     if status.gain(study) is None:
         tried = (
             f"No candidate was kept; {plural(status.judged(study), 'was', 'were')} judged"

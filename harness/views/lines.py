@@ -63,7 +63,7 @@ def _refused(event: ev.Refused, study: Study) -> str:
 
 
 def _begun(event: ev.Begun, study: Study) -> str:
-    return "baseline: measuring train.py as it is" if event.trial == 0 else ""
+    return f"baseline: measuring {status.scope_text(study)} as it is" if event.trial == 0 else ""
 
 
 def _scored(event: ev.Scored, study: Study) -> str:

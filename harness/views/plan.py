@@ -27,7 +27,7 @@ def as_text(seen: Outlook) -> str:
         [flatten(head, 240)],
         [
             "The rules",
-            *(_row(name, said) for name, said in sentences(seen.rules, seen.allowed, list(seen.shares)).items()),
+            *(_row(name, said) for name, said in sentences(seen.rules, seen.allowed, list(seen.shares), seen.data).items()),
             _row("questions", channels_sentence(seen.rules.escalation)),
         ],
         ["The machine", _row("device", flatten(seen.device or seen.missing.get("device", "unknown"))), _row("data", _data(seen))],

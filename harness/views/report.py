@@ -12,6 +12,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
+from harness.evaluation.findings import ROLLED_BACK
 from harness.trial import FAILED, Status
 from harness.views import device, inbox, models, status
 from harness.views.belief import headline
@@ -20,6 +21,7 @@ from harness.views.text import duration, flatten, md, number, plural, signed, ta
 
 MOST_KEEPS, MOST_MISSES, MOST_FAILURES, MOST_WARNINGS, MOST_REFUSALS = 40, 8, 15, 20, 8
 NEAR_MISS = 0.35
+NO_MISS = ROLLED_BACK | {"no_effect"}
 
 
 def render(study: Study, study_dir: StudyDir) -> str:
@@ -46,9 +48,9 @@ def render(study: Study, study_dir: StudyDir) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def show(row: TrialRow) -> str:
+def show(row: TrialRow, study: Study) -> str:
     """The command that prints a trial's file."""
-    return f"`git show {(row.commit or '')[:COMMIT_DIGITS]}:./train.py`" if row.commit else ""
+    return f"`{said}`" if (said := status.replay(row, study)) else ""
 
 
 def _incumbent(study: Study) -> str:
@@ -60,7 +62,7 @@ def _incumbent(study: Study) -> str:
         f"- commit `{(best.commit or '')[:COMMIT_DIGITS]}`, trial {best.trial}: {md(best.title)}",
         f"- reads {number(believed_value(best), 6)}; peak memory {memory_gb(best) or 'unknown'}{' GB' if memory_gb(best) else ''}",
         f"- measured again, unselected: {', '.join(f'{v:.6f}' for v in again) or 'never'}",
-        f"- look at it: {show(best)}",
+        f"- look at it: {show(best, study)}",
         f"- adopt it, all keeps up to it: `git merge {study.started.branch}`; undo one of them afterwards: `git revert <its commit>`",
         f"- drop it: nothing to do, your branch was never touched (`git branch -D {study.started.branch}` forgets the study's branch)",
     ]
@@ -72,12 +74,12 @@ def _keeps(study: Study) -> str:
     if not kept:
         return ""
     note = "Gains are against the incumbent's de-biased value of that moment; a keep may read slightly worse than the best so far."
-    return f"## Kept\n\n{_trials(kept[-MOST_KEEPS:])}\n\n{_left_out(len(kept), MOST_KEEPS, 'earlier keep')}{note}"
+    return f"## Kept\n\n{_trials(kept[-MOST_KEEPS:], study)}\n\n{_left_out(len(kept), MOST_KEEPS, 'earlier keep')}{note}"
 
 
-def _trials(rows: Iterable[TrialRow]) -> str:
+def _trials(rows: Iterable[TrialRow], study: Study) -> str:
     """Measured trials with what it takes to look at them again."""
-    cells = [[str(row.trial), number(believed_value(row), 6), *_evidence(row), _what(row), show(row)] for row in rows]
+    cells = [[str(row.trial), number(believed_value(row), 6), *_evidence(row), _what(row), show(row, study)] for row in rows]
     return table(["trial", "reading", "gain ± se", "P(better)", "what", "replay"], cells)
 
 
@@ -100,12 +102,12 @@ def _left_out(count: int, most: int, noun: str) -> str:
 
 
 def _near_misses(study: Study) -> str:
-    discarded = (row for row in study.rows if row.status is Status.DISCARD and row.verdict and row.verdict.reason != "no_effect")
+    discarded = (row for row in study.rows if row.status is Status.DISCARD and row.verdict and row.verdict.reason not in NO_MISS)
     missed = [(p, -row.trial, row) for row in discarded if row.verdict and (p := row.verdict.p_better or 0.0) >= NEAR_MISS]
     if not missed:
         return ""
     missed.sort(key=lambda triple: triple[:2], reverse=True)
-    shown = _trials(row for _, _, row in missed[:MOST_MISSES])
+    shown = _trials((row for _, _, row in missed[:MOST_MISSES]), study)
     left = _left_out(len(missed), MOST_MISSES, "weaker one")
     return f"## Near misses\n\nDiscarded, yet perhaps better; worth a second reading or a combination.\n\n{shown}\n\n{left}".rstrip()
 
@@ -151,9 +153,10 @@ def _refusals(study: Study) -> str:
 
 def _cost(study: Study) -> str:
     tokens = sum(total(row, "tokens") or 0 for row in study.rows)
+    unit = md(study.started.data.unit) if study.started and study.started.data.unit else "tokens trained on"
     share = f"{study.train_seconds / study.elapsed:.0%} of {duration(study.elapsed)}" if study.elapsed > 0 else "of no time yet"
     lines = [f"- trials: {status.counts_text(study)}", f"- training: {duration(study.train_seconds)}, {share}",
-             f"- tokens trained on in settled trials: {tokens:,.0f}", *(f"- {line}" for line in models.cost_lines(study))]  # fmt: skip
+             f"- {unit} in settled trials: {tokens:,.0f}", *(f"- {line}" for line in models.cost_lines(study))]  # fmt: skip
     return "## What it cost\n\n" + "\n".join(lines)
 
 

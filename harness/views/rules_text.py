@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from harness.control.limits import Limits
+from harness.facts import DataFacts
 from harness.rules import Rules
 from harness.trial import OFFLINE
 from harness.views.text import duration, flatten, plural
@@ -16,10 +17,10 @@ MEANWHILE = {
 DEVICES = {"auto": "the GPU if there is one, else the CPU", "cpu": "the CPU", "cuda": "the GPU"}
 
 
-def sentences(rules: Rules, allowed: Limits, asked: Collection[str]) -> dict[str, str]:
-    """Table by table; `asked` are the proposers of the night."""
+def sentences(rules: Rules, allowed: Limits, asked: Collection[str], data: DataFacts | None = None) -> dict[str, str]:
+    """Table by table; `asked` are the proposers of the night, `data` what prepare.py says of itself."""
     said = {
-        "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules), "run": _run(rules), "sandbox": _sandbox(rules), "audit": _audit(rules), "result": _result(rules), "crash": _crash(rules),
+        "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules, data), "run": _run(rules), "sandbox": _sandbox(rules), "audit": _audit(rules, data), "result": _result(rules), "crash": _crash(rules),
         "keep": _keep(rules), "log": _log(rules), "escalation": _escalation(rules), "stop": stop(rules, allowed), "proposer": _proposer(rules, asked),
     }  # fmt: skip
     return {**said, "model": _model(rules)} if "anthropic" in asked else said
@@ -36,14 +37,15 @@ def _metric(rules: Rules) -> str:
     return f"{rules.metric.name}, {rules.metric.direction} is better; a value outside {low:g} to {high:g} is not believed"
 
 
-def _trial(rules: Rules) -> str:
+def _trial(rules: Rules, data: DataFacts | None) -> str:
     trial = rules.trial
+    unit = flatten(data.unit, 40) if data and data.unit and trial.clock == "tokens" else CLOCKS[trial.clock]
     times = f"{trial.compute_cap:g} times the slowest baseline's CPU time ({trial.compute_cap / trial.headroom:.3g} to be kept)"
     cap = f", in at most {times}" if trial.clock == "tokens" else ""
     memory = f", {trial.memory_mb:,.0f} MiB" if trial.memory_mb else ""
     phases = (("set-up", trial.setup_seconds), ("training", trial.train_seconds), ("evaluation", trial.evaluate_seconds))
     limits = ", ".join(f"{duration(seconds)} of {name}" for name, seconds in phases)
-    return f"{trial.amount:,.0f} {CLOCKS[trial.clock]} of the profile {flatten(trial.profile, 40)}{cap}; limits: {limits}{memory}"
+    return f"{trial.amount:,.0f} {unit} of the profile {flatten(trial.profile, 40)}{cap}; limits: {limits}{memory}"
 
 
 def _run(rules: Rules) -> str:
@@ -57,8 +59,10 @@ def _sandbox(rules: Rules) -> str:
     return f"{level}; {rules.sandbox.scratch_mb:,} MiB to write, {rules.sandbox.pids:,} processes"
 
 
-def _audit(rules: Rules) -> str:
+def _audit(rules: Rules, data: DataFacts | None) -> str:
     law = rules.audit
+    if data is not None and not data.audit:
+        return f"this prepare.py offers no check of claims; gains above {law.implausible_gain:.0%} are measured twice"
     held = (
         f"would-be keeps are checked by a second scorer at {law.positions:,} secret positions" if law.positions else "no claim is checked"
     )

@@ -10,7 +10,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
 from harness.trial import FAILED, Proposal, Reading
-from harness.views import models
+from harness.views import models, status
 from harness.views.device import conditions_text
 from harness.views.text import flatten, number, signed
 
@@ -29,7 +29,7 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
     lines += [*_rehearsal(row), *(_reading(reading) for reading in row.readings)]
     lines += _verdict(row)
     if row.commit:
-        lines += [f"  replay    git show {row.commit}:./train.py", f"  evidence  {files.path}"]
+        lines += [f"  replay    {status.replay(row, study)}", f"  evidence  {files.path}"]
     if row.status in FAILED and (log := files.reading(row.readings[-1].replicate).train_log if row.readings else files.path).is_file():
         lines += ["", "  the end of its log:", *(f"    {line}" for line in printed.clean_tail(log.read_bytes()).splitlines())]
     if files.diff.exists() and row.trial:

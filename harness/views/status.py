@@ -5,6 +5,7 @@ Whether a harness is alive is the caller's to find out (the lock): `alive` is `N
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from harness.artifacts import gains
@@ -28,6 +29,17 @@ def keeps(study: Study) -> int:
 def judged(study: Study) -> int:
     """Candidates with a believed value: kept or discarded."""
     return keeps(study) + study.counts.get(Status.DISCARD.value, 0)
+
+
+def scope_text(study: Study) -> str:
+    """The files that may change, by name."""
+    return flatten(", ".join(study.started.editable), 120) if study.started else "the files in scope"
+
+
+def replay(row: TrialRow, study: Study) -> str:
+    """The command that prints a trial's file, the first one where there are several; '' without a commit."""
+    name = study.started.editable[0] if study.started else "train.py"
+    return f"git show {(row.commit or '')[:COMMIT_DIGITS]}:./{flatten(shlex.quote(name), 200)}" if row.commit else ""
 
 
 def paired(study: Study) -> bool:

@@ -1,0 +1,109 @@
+"""Failed checks of a task at work in a study: a ticket for each, the next proposal as its repair, its verification, and questions where nothing tells what is right.
+
+A task without checks never comes here. Each step asks the journal's fold whether it is done already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from harness.artifacts.oversight_events import FollowedUp, Verified
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
+from harness.checks import Check
+from harness.control.inbox import Inbox
+from harness.control.recorder import Recorder
+from harness.evaluation import findings
+from harness.followups import ErrorPacket, Mechanism
+from harness.questions import Option
+from harness.rules import Rules
+from harness.trial import MEASURED, Proposal, Reading, Verdict
+
+Texts = Callable[[str], Mapping[str, str]]
+LEAVE = Option(id="leave", effect="it stays as it is, and the study goes on with what can be repaired")
+STOP = Option(id="stop", effect="the study ends; put what is right into the source and start a new one")
+
+
+def as_repair(study: Study, proposal: Proposal) -> Proposal:
+    """While a failed check of the incumbent has a ticket, a proposal on the incumbent is its repair."""
+    order, best = study.repairs.ticket, study.incumbent
+    ours = order is not None and best is not None and order.trial == best.trial and proposal.parent == best.commit
+    if not ours or order is None or proposal.repairs is not None or proposal.replicates is not None:
+        return proposal
+    return proposal.model_copy(update={"repairs": order.trial})
+
+
+class Findings:
+    """The failed checks of one study."""
+
+    def __init__(self, recorder: Recorder, inbox: Inbox) -> None:
+        self._recorder, self._inbox = recorder, inbox
+
+    def follow_up(self, rules: Rules) -> None:
+        """Between two trials: ask about what has no ground truth, then write the next ticket."""
+        study = self._recorder.study
+        best = study.incumbent
+        checks = findings.of(best.readings) if best else None
+        if best is None or not checks or study.repairs.ticket is not None:
+            return
+        open_ones = findings.repairable(checks)
+        for check in findings.untold(checks):
+            self._ask_for_truth(rules, best, check, alone=not open_ones)
+        for check in open_ones:
+            if self._ordered(rules, best, check, checks):
+                return
+
+    def owns(self, row: TrialRow) -> bool:
+        """Whether a trial repairs a failed check, and not a failed trial."""
+        return row.repairs is not None and self._recorder.study.row(row.repairs).status in MEASURED
+
+    def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> Verdict:
+        """The verdict once what the candidate touches was held against its ticket and against what nobody knows."""
+        study, checks = self._recorder.study, findings.of(readings)
+        if row.trial == 0 or row.commit is None or not (checks or self.owns(row)):
+            return verdict
+        touched = findings.changed(texts(row.parent), texts(row.commit))
+        order = study.repairs.carried
+        if row.repairs is None or order is None or not self.owns(row):
+            check = findings.blocked(checks, touched)
+            return findings.without_truth(verdict, f"{check.key}: {check.actual}", study.bar) if check else verdict
+        before = findings.of(study.row(row.repairs).readings) or ()
+        found = findings.verify(order, before, readings, touched, verdict)
+        if row.trial not in study.repairs.outcomes:
+            self._recorder.emit(Verified(trial=row.trial, repairs=row.repairs, verification=found))
+        return findings.closed(verdict, found, study.bar)
+
+    def _ordered(self, rules: Rules, best: TrialRow, check: Check, checks: Sequence[Check]) -> bool:
+        """Whether a ticket was written; when its repairs are used up, a person is told instead."""
+        repairs, law = self._recorder.study.repairs, rules.correction
+        evidence, made = findings.packet(check), len(self._recorder.study.repairs.fingerprints.get(check.key, []))
+        if made < law.attempts and repairs.made < law.in_all:
+            self._recorder.emit(FollowedUp(
+                trial=best.trial, cause="failed_check", mechanism=Mechanism.CORRECTION, packet=evidence, ticket=findings.ticket(best.trial, check, checks),
+                detail=f"attempt {made + 1} of {law.attempts}",
+            ))  # fmt: skip
+            return True
+        said = (
+            f"{check.key} still fails after {made} of {law.attempts} repairs ({repairs.made} of {law.in_all} in all); it is left as it is"
+        )
+        self._inbox.ask(
+            rules, "repeated_failure", f"repairs of {check.key}", check.key, _evidence(check), said, (LEAVE, STOP), LEAVE.id, "line", best.trial,
+        )  # fmt: skip
+        self._told(best, "repairs_used_up", findings.given_up(check, law.attempts), said)
+        return False
+
+    def _ask_for_truth(self, rules: Rules, best: TrialRow, check: Check, alone: bool) -> None:
+        said = f"{check.key}: {check.actual}. Nothing tells what is right, so nothing that changes {', '.join(check.scope)} is kept"
+        self._inbox.ask(
+            rules, "missing_ground_truth", f"ground truth of {check.where}", check.key, _evidence(check), said, (LEAVE, STOP), LEAVE.id,
+            "study" if alone else "line", best.trial,
+        )  # fmt: skip
+        self._told(best, findings.NO_TRUTH, findings.packet(check), said)
+
+    def _told(self, best: TrialRow, cause: str, evidence: ErrorPacket, said: str) -> None:
+        if evidence.fingerprint not in self._recorder.study.repairs.fingerprints:
+            self._recorder.emit(FollowedUp(trial=best.trial, cause=cause, mechanism=Mechanism.ESCALATION, packet=evidence, detail=said))
+
+
+def _evidence(check: Check) -> tuple[str, ...]:
+    return (check.evidence, f"expected {check.expected}, found {check.actual}")
