@@ -7,7 +7,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.audited import Audit
 from harness.checks import MOST, Check
@@ -142,6 +142,14 @@ class Measurement(Record):
     scorer_seconds: float | None = None
     documents: tuple[DocumentScore, ...] = ()
     checks: Annotated[tuple[Check, ...], Field(max_length=MOST)] = ()
+
+    @model_validator(mode="after")
+    def _counts_or_checks(self) -> Measurement:
+        if not self.checks and None in (self.nats, self.bytes, self.tokens, self.windows):
+            raise ValueError("nats, bytes, tokens and windows are all needed where there are no checks")
+        if len({one.key for one in self.checks}) < len(self.checks):
+            raise ValueError("two checks have one name and one place")
+        return self
 
 
 class EvaluationFault(Record):
