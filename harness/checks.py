@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from harness.followups import ErrorType
 from harness.records import Record
 
 LONGEST = 300
@@ -26,16 +25,16 @@ Word = Annotated[Plain, Field(min_length=1)]
 
 
 class Check(Record):
-    """One assertion about what a candidate made: `name` at the place `where`, of a closed list of error types (`schema`: shape, `data`: a claim and its source).
+    """One assertion about what a candidate made: `name` at the place `where`, of one of four types (`schema`: shape, `data`: a claim and its source).
 
-    `scope` names the constants or functions of the editable files that a repair may touch. A failed check says what it expected, what it found, and by which
+    `scope` names the constants or functions that a repair may touch, as `path:NAME`. A failed check says what it expected, what it found, and by which
     evidence; one of the type `missing_ground_truth` says that nothing can tell what is right.
     """
 
     name: Word
     where: Word
     passed: bool
-    error_type: ErrorType
+    error_type: Literal["schema", "data", "policy", "missing_ground_truth"]
     scope: Annotated[tuple[Word, ...], Field(min_length=1, max_length=20)]
     expected: Plain = ""
     actual: Plain = ""

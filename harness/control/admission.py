@@ -86,7 +86,9 @@ class Admission:
         stray = tickets.outside(ticket, failed, after, row.change, rules.correction)
         if after == dict(failed):
             raise ProposalRefused("blind_retry", f"{stray}; mend what failed: {ticket.failed_check}", row.trial)
-        if stray and (row.status in FAILED or proposal.proposer not in OFFLINE):  # a person's list on a failed check runs, and is rolled back
+        if stray and (
+            row.status in FAILED or proposal.proposer not in OFFLINE
+        ):  # a person's list on a failed check runs, and is rolled back
             raise ProposalRefused("over_correction", f"the repair of trial {row.trial} goes too far: {stray}", row.trial)
 
     def _known(self) -> dict[str, int]:

@@ -13,11 +13,11 @@ from harness.artifacts.trial_row import TrialRow
 from harness.checks import Check
 from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
-from harness.evaluation import findings
-from harness.followups import ErrorPacket, Mechanism
+from harness.evaluation import causes, findings
+from harness.followups import ErrorPacket, Mechanism, Ticket
 from harness.questions import Option
 from harness.rules import Rules
-from harness.trial import MEASURED, Proposal, Reading, Verdict
+from harness.trial import MEASURED, Proposal, Reading, Status, Verdict
 
 Texts = Callable[[str], Mapping[str, str]]
 LEAVE = Option(id="leave", effect="it stays as it is, and the study goes on with what can be repaired")
@@ -33,6 +33,11 @@ def as_repair(study: Study, proposal: Proposal) -> Proposal:
     return proposal.model_copy(update={"repairs": order.trial})
 
 
+def measured(study: Study, order: Ticket) -> bool:
+    """Whether an order is for a failed check of a measured trial, and not for a trial that failed."""
+    return study.row(order.trial).status in MEASURED
+
+
 class Findings:
     """The failed checks of one study."""
 
@@ -42,20 +47,23 @@ class Findings:
     def follow_up(self, rules: Rules) -> None:
         """Between two trials: ask about what has no ground truth, then write the next ticket."""
         study = self._recorder.study
-        best = study.incumbent
+        best, order = study.incumbent, study.repairs.ticket
         checks = findings.of(best.readings) if best else None
-        if best is None or not checks or study.repairs.ticket is not None:
+        if best is None or (order is not None and (order.trial == best.trial or not measured(study, order))):
             return
-        open_ones = findings.repairable(checks)
-        for check in findings.untold(checks):
-            self._ask_for_truth(rules, best, check, alone=not open_ones)
+        open_ones = findings.repairable(checks or ())
+        last = study.rows[-1]
+        for row in (best, last) if last.status is Status.BLOCKED else (best,):
+            for check in findings.untold(findings.of(row.readings) or ()):
+                self._ask_for_truth(rules, row, check, alone=not open_ones)
         for check in open_ones:
-            if self._ordered(rules, best, check, checks):
+            if self._ordered(rules, best, check, checks or ()):
                 return
 
     def owns(self, row: TrialRow) -> bool:
         """Whether a trial repairs a failed check, and not a failed trial."""
-        return row.repairs is not None and self._recorder.study.row(row.repairs).status in MEASURED
+        order = self._recorder.study.repairs.carried
+        return row.repairs is not None and order is not None and measured(self._recorder.study, order)
 
     def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> Verdict:
         """The verdict once what the candidate touches was held against its ticket and against what nobody knows."""
@@ -66,7 +74,7 @@ class Findings:
         order = study.repairs.carried
         if row.repairs is None or order is None or not self.owns(row):
             check = findings.blocked(checks, touched)
-            return findings.without_truth(verdict, f"{check.key}: {check.actual}", study.bar) if check else verdict
+            return findings.without_truth(verdict, findings.unknown(check).rstrip("; "), study.bar) if check else verdict
         before = findings.of(study.row(row.repairs).readings) or ()
         found = findings.verify(order, before, readings, touched, verdict)
         if row.trial not in study.repairs.outcomes:
@@ -80,7 +88,7 @@ class Findings:
         if made < law.attempts and repairs.made < law.in_all:
             self._recorder.emit(FollowedUp(
                 trial=best.trial, cause="failed_check", mechanism=Mechanism.CORRECTION, packet=evidence, ticket=findings.ticket(best.trial, check, checks),
-                detail=f"attempt {made + 1} of {law.attempts}",
+                detail=f"{check.key}: expected {check.expected}, found {check.actual} (attempt {made + 1} of {law.attempts})",
             ))  # fmt: skip
             return True
         said = (
@@ -98,7 +106,7 @@ class Findings:
             rules, "missing_ground_truth", f"ground truth of {check.where}", check.key, _evidence(check), said, (LEAVE, STOP), LEAVE.id,
             "study" if alone else "line", best.trial,
         )  # fmt: skip
-        self._told(best, findings.NO_TRUTH, findings.packet(check), said)
+        self._told(best, causes.NO_TRUTH, findings.packet(check), said)
 
     def _told(self, best: TrialRow, cause: str, evidence: ErrorPacket, said: str) -> None:
         if evidence.fingerprint not in self._recorder.study.repairs.fingerprints:

@@ -13,9 +13,10 @@ from harness.artifacts.oversight_events import FollowedUp, Verified
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import turns
+from harness.control.findings import measured
 from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
-from harness.evaluation import causes, closing, packets, tickets
+from harness.evaluation import causes, closing, findings, packets, tickets
 from harness.evaluation.tickets import Hopeless
 from harness.followups import ErrorPacket, Mechanism, Ticket
 from harness.proposers import evidence
@@ -62,7 +63,8 @@ class Repairing:
         if row is not None and 0 < row.trial > self._study.repairs.followed and _failed(row):
             self._lapse(f"trial {row.trial} failed before it was carried out")
             self._follow(row, rules)
-        if self._study.repairs.ticket is not None and (why := self._over(self._study.repairs.ticket, rules)):
+        ticket = self._study.repairs.ticket
+        if ticket is not None and not measured(self._study, ticket) and (why := self._over(ticket, rules)):
             self._lapse(why)
         self._reopen(rules)
 
@@ -189,6 +191,8 @@ class Repairing:
 
     def _escalated(self, row: TrialRow, packet: ErrorPacket, rules: Rules) -> Act:
         truth = packet.error_type == causes.NO_TRUTH
+        if truth and findings.untold(findings.of(row.readings) or ()):
+            return Act(Mechanism.ESCALATION, "a person is asked about the check that has no ground truth; nothing is repaired without it")
         self._inbox.ask(
             rules, "missing_ground_truth" if truth else "policy_conflict", f"{packet.error_type}:{packet.fingerprint}", candidate=row.commit or "",
             trial=row.trial, evidence=[packet.evidence], options=[STOP, GO_ON], default=STOP.id, blocks="study",

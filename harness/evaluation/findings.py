@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.checks import Check
+from harness.evaluation.causes import NO_TRUTH, NOT_VERIFIED, OUT_OF_SCOPE
+from harness.evaluation.closing import SIDE_EFFECTS
 from harness.followups import ErrorPacket, Outcome, Ticket, Verification
 from harness.graph import near
 from harness.trial import Bar, Reading, Status, Verdict
 
-NO_TRUTH = "missing_ground_truth"
-OUT_OF_SCOPE, NOT_VERIFIED = "repair_out_of_scope", "repair_not_verified"
 ROLLED_BACK = frozenset({OUT_OF_SCOPE, NOT_VERIFIED})
-SIDE_EFFECTS = frozenset({"checkpoint_changed", "protocol", "late_failure"})  # what a job did behind its last word, or against the contract
 Checks = Sequence[Check]
 
 
@@ -77,7 +76,7 @@ def verify(
 ) -> Verification:  # fmt: skip
     """What a repair comes to. `before`: the checks of the trial it repairs; `verdict`: the judge's, by the metric alone.
 
-    A failure that was there before and has no part in this order is left to a ticket of its own; a check that is no longer made does not pass.
+    What failed before and has no part in this order does not count against it: it has a ticket or a question of its own. A check that is no longer made does not pass.
     """
     after = of(readings)
     known = {one.key for one in before if not one.passed and one.key != order.failed_check}
@@ -90,12 +89,18 @@ def verify(
         "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS for one in readings),
         "old_error_gone": None if after is None else order.failed_check in _passing(after),
     }
-    if blocked(after, touched) or verdict.reason == NO_TRUTH:
+    hidden = blocked(after, touched)
+    if hidden or verdict.reason == NO_TRUTH:
         outcome = Outcome.BLOCKED
     else:
         good = verdict.status is Status.KEEP and all(answer is True for answer in answers.values())
         outcome = Outcome.ACCEPTED if good else Outcome.ROLLED_BACK
-    return Verification(**answers, outcome=outcome, detail=_detail(answers, stray, before, after, known, verdict)[:300])
+    return Verification(**answers, outcome=outcome, detail=(unknown(hidden) + _detail(answers, stray, before, after, known, verdict))[:300])
+
+
+def unknown(check: Check | None) -> str:
+    """What nobody knows, as the beginning of a sentence."""
+    return f"{check.key}: {check.actual}; " if check else ""
 
 
 def _passing(checks: Checks) -> set[str]:
@@ -125,7 +130,7 @@ def _detail(
         f"lost: {', '.join(lost[:3])}" if lost else "",
         ", ".join(wrong),
         f"the judge: {verdict.status.value} ({verdict.reason})" if verdict.status is not Status.KEEP else "",
-        f"left to its own ticket: {', '.join(left[:3])}" if left else "",
+        f"failed before and still do: {', '.join(left[:3])}" if left else "",
     )
     return "; ".join(part for part in parts if part)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.execution.workplace import needed_files
 from harness.followups import Ticket
 from harness.proposers import evidence, standing, tried
 from harness.proposers.fence import Data, clean, cut, flat, join, quoted
@@ -60,7 +61,13 @@ def render(study: Study, folder: StudyDir, program: str, files: Mapping[str, str
 def _stable(program: str, rules: Rules) -> str:
     scope = _paths(rules.scope.editable)
     answer = ANSWER.format(scope=scope, metric=rules.metric.name, better=rules.metric.direction)
-    return program + "\n\n".join(["", ROLE, CONTRACT, f"# The rules in plain words\n\n{_rules(rules)}", answer]) + "\n\n"
+    return (
+        program
+        + "\n\n".join(
+            ["", ROLE, *([CONTRACT] if "train.py" in needed_files(rules) else []), f"# The rules in plain words\n\n{_rules(rules)}", answer]
+        )
+        + "\n\n"
+    )
 
 
 def _rules(rules: Rules) -> str:
@@ -106,8 +113,9 @@ def _paths(paths: tuple[str, ...]) -> str:
 
 def _changing(study: Study, folder: StudyDir, files: Mapping[str, str], baseline: Mapping[str, str], rules: Rules) -> list[str | Data]:
     """Most useful last: the files and what to do with them stand nearest to the answer."""
-    ticket = study.repairs.ticket
-    owner = "the incumbent" if ticket is None else f"trial {ticket.trial}, which failed"
+    ticket, best = study.repairs.ticket, study.incumbent
+    failed = ticket is not None and not (best and best.trial == ticket.trial)
+    owner = f"trial {ticket.trial}, which failed" if ticket and failed else "the incumbent"
     return [
         "# The incumbent",
         *standing.incumbent(study),
@@ -122,15 +130,15 @@ def _changing(study: Study, folder: StudyDir, files: Mapping[str, str], baseline
         *evidence.curves(study, folder),
         "# Device, noise and budget",
         *standing.device(study),
-        "# The incumbent's changes" if ticket is None else f"# The changes of {owner}",
+        f"# The changes of {owner}" if failed else "# The incumbent's changes",
         *standing.diff(baseline, files),
-        f"# The files in scope, as {owner} has them" if ticket is None else f"# The files in scope, as {owner}, left them",
+        f"# The files in scope, as {owner}, left them" if failed else f"# The files in scope, as {owner} has them",
         *(piece for path in sorted(files) for piece in _file(path, files[path])),
-        *(repair(ticket) if ticket else [f"Propose one change of {_paths(rules.scope.editable)} now."]),
+        *(repair(ticket, failed) if ticket else [f"Propose one change of {_paths(rules.scope.editable)} now."]),
     ]
 
 
-def repair(ticket: Ticket) -> list[str | Data]:
+def repair(ticket: Ticket, failed: bool = True) -> list[str | Data]:
     """The order to repair one trial, from its ticket alone: what failed with its evidence, what may be touched, and what must stay."""
     packet = ticket.packet
     facts = {
@@ -138,8 +146,11 @@ def repair(ticket: Ticket) -> list[str | Data]:
         "scope": ", ".join(ticket.scope), "repair": ticket.repair, "holds afterwards": ticket.postcondition, "must not change": "; ".join(ticket.unchanged),
         **({"structural reason": ticket.structural_reason} if ticket.structural_reason else {}),
     }  # fmt: skip
+    whose = (
+        f"those of trial {ticket.trial}, which failed, and not the incumbent's" if failed else "the incumbent's, and a check of it fails"
+    )
     said = (
-        f"The files above are those of trial {ticket.trial}, which failed, and not the incumbent's. Repair that failure and nothing else: no new idea, no "
+        f"The files above are {whose}. Repair that failure and nothing else: no new idea, no "
         "edit outside the scope of the ticket. A wider edit is refused as over_correction, the same text again as blind_retry."
     )
     lines = [f"{name}: {flat(words, FACT_BYTES)}" for name, words in facts.items()]

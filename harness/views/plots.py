@@ -152,7 +152,16 @@ def _failures(axes: Any, study: Study, size: float) -> None:
     failed = [row.trial for row in study.rows if believed_value(row) is None]
     if failed:
         edge = _at_edge(axes, study, 0.02)
-        axes.scatter(failed, [edge] * len(failed), s=size, color=RED, marker="x", linewidth=1.5, zorder=3, label="failed")
+        axes.scatter(
+            failed,
+            [edge] * len(failed),
+            s=size,
+            color=RED,
+            marker="x",
+            linewidth=1.5,
+            zorder=3,
+            label="blocked or failed" if study.counts.get(Status.BLOCKED.value) else "failed",
+        )
 
 
 def _labels(axes: Any, study: Study, kept: list[Point]) -> None:

@@ -204,7 +204,7 @@ def _audits(study: Study) -> str:
         return (
             "none; `[audit] positions` is 0, or nothing was measured"
             if can
-            else "none; this `prepare.py` offers none, so a claimed value is what the candidate's code said"
+            else "none; this `prepare.py` offers none, so a value rests on its evaluation alone, and what that takes from a candidate is a claim"
         )
     rejected = sum(row.verdict is not None and row.verdict.reason == "audit" for row in study.rows)
     believed = [audit.worst for audit in made if not audit.off and not audit.fault]
