@@ -47,12 +47,15 @@ class Detected(Record):
 
 
 class Climbed(Record):
-    """A step on the stall ladder; `rung` is '' when a keep led down to the ground, `passed_over` when the rung could do nothing here."""
+    """A step on the stall ladder; `rung` is '' when it led down to the ground, `passed_over` when the rung could do nothing here. `told` is what a rung was
+    given to tell proposers: a reviewer's words.
+    """
 
     kind: Literal["climbed"] = "climbed"
     rung: Rung | Literal[""]
     why: str
     passed_over: bool = False
+    told: str = ""
 
 
 class Reviewed(Record):

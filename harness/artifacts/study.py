@@ -20,6 +20,7 @@ from harness.artifacts.journal import Position
 from harness.artifacts.ladder import Ladder, Reviewing
 from harness.artifacts.repairs import Repairs
 from harness.artifacts.trial_row import Refusal, TrialRow
+from harness.artifacts.watch import Watch
 from harness.errors import StudyUnknown
 from harness.trial import FAILED, MEASURED, OFFLINE, OWED, Bar, Noise, Status, Stop
 
@@ -56,6 +57,7 @@ class Study(BaseModel):
     repairs: Repairs = Field(default_factory=Repairs)
     ladder: Ladder = Field(default_factory=Ladder)
     reviewing: Reviewing = Field(default_factory=Reviewing)
+    watch: Watch = Field(default_factory=Watch)
     crashes_in_a_row: int = 0
     interruptions_in_a_row: int = 0
     train_seconds: float = 0.0
@@ -136,7 +138,7 @@ def _refused(study: Study, event: ev.Refused) -> None:
     if event.unread:
         study.calls.counted(event.proposer)
     axis, edit = (pending.axis, pending.edit) if pending else ("", "")
-    said = Refusal(proposal=event.proposal, reason=event.reason, detail=event.detail[:200], axis=axis, edit=edit)
+    said = Refusal(proposal=event.proposal, reason=event.reason, detail=event.detail[:200], axis=axis, edit=edit, earlier=event.earlier)
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
@@ -150,6 +152,7 @@ def _begun(study: Study, event: ev.Begun) -> None:
     facts = {name: getattr(event, name) for name in ev.Begun.model_fields if name != "kind"}
     study.current = TrialRow(**facts)
     study.repairs.begun(event.repairs)
+    study.watch.begun()
 
 
 def _committed(study: Study, event: ev.Committed) -> None:
@@ -168,6 +171,7 @@ def _settled(study: Study, event: ev.Settled) -> None:
     row = study.current
     assert row is not None and row.verdict is not None, "settled follows decided"
     status = row.verdict.status
+    study.ladder.settled(row.trial, status)
     study.rows.append(row)
     study.row_count += 1
     study.current = study.launched = None
@@ -183,6 +187,28 @@ def _settled(study: Study, event: ev.Settled) -> None:
         study.crashes_in_a_row += 1
     elif status in MEASURED:
         study.crashes_in_a_row = 0
+
+
+def _scored(study: Study, event: ev.Scored) -> None:
+    if event.fault is not None and not event.fault.candidate_to_blame:
+        study.watch.void(event.fault.reason, event.fault.detail)
+    taken.scored(study, event)
+
+
+def _interrupted(study: Study, event: ev.Interrupted) -> None:
+    if study.current is not None and study.current.trial == event.trial:
+        study.watch.void(event.reason, event.detail)
+    taken.interrupted(study, event)
+
+
+def _verified(study: Study, event: ov.Verified) -> None:
+    study.watch.verified = event
+    study.repairs.verified(event)
+
+
+def _detected(study: Study, event: ov.Detected) -> None:
+    study.watch.seen(event)
+    study.repairs.seen(event)
 
 
 def _bar_moved(study: Study, event: ev.BarMoved) -> None:
@@ -203,10 +229,10 @@ _HANDLERS: dict[type, Any] = {
     ModelAway: lambda study, event: study.calls.left(event),
     ModelBack: lambda study, event: study.calls.back(event.proposer),
     ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Proposed: _proposed, ev.Refused: _refused,
-    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: taken.scored,
-    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: taken.interrupted,
-    ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: lambda study, event: study.repairs.verified(event),
-    ov.Detected: lambda study, event: study.repairs.seen(event), ov.Climbed: lambda study, event: study.ladder.step(event, study.row_count),
+    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: _scored,
+    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: _interrupted,
+    ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: _verified,
+    ov.Detected: _detected, ov.Climbed: lambda study, event: study.ladder.step(event),
     ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
     ov.Resolved: _resolved, ov.Sending: lambda study, event: study.inbox.sending(event),
     ov.Sent: lambda study, event: study.inbox.sent(event),

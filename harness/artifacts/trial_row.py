@@ -48,10 +48,11 @@ class TrialRow(Record):
 
 
 class Refusal(Record):
-    """A proposal that did not run."""
+    """A proposal that did not run; `earlier` is the trial that was the same or nearly."""
 
     proposal: int
     reason: str
     detail: str
     axis: str
     edit: str
+    earlier: int | None = None

@@ -33,6 +33,7 @@ from harness.control.recorder import Recorder
 from harness.control.repairing import Repairing
 from harness.control.reviewing import Reviewing
 from harness.control.steering import Steering, stored_rules
+from harness.control.watching import Watching
 from harness.errors import BranchMoved, InfrastructureFault, RatchetError, StudyUnknown
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
@@ -185,7 +186,7 @@ def _run(
     )  # fmt: skip
     inbox = Inbox(recorder, company.clock)
     overseer = Overseer(
-        inbox, Repairing(recorder, inbox, ratchet.text_at), Findings(recorder, inbox), Ladder(recorder, inbox), Reviewing(recorder, inbox)
+        inbox, Repairing(recorder, inbox, ratchet.text_at), Findings(recorder, inbox), Ladder(recorder, inbox), Reviewing(recorder, inbox), Watching(recorder),
     )  # fmt: skip
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), overseer, company.clock, interrupted)
     night = Night(recorder, steering, ratchet, bench, desk, overseer, company.clock, company.interrupts)

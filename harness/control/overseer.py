@@ -1,4 +1,4 @@
-"""What stands above the trials: answers to questions, what follows a failure, the stall ladder, reviews.
+"""What stands above the trials: answers to questions, what follows a failure, detectors, the stall ladder, reviews.
 
 Each part asks the fold what is due, and journals what it did, so that a restart finds it done.
 """
@@ -14,6 +14,7 @@ from harness.control.inbox import Inbox
 from harness.control.ladder import Ladder
 from harness.control.repairing import Repairing
 from harness.control.reviewing import Reviewing
+from harness.control.watching import Watching
 from harness.rules import Rules
 from harness.trial import Proposal, Reading, Stop, Verdict
 
@@ -29,12 +30,14 @@ class Overseer:
     findings: Findings
     ladder: Ladder
     reviewing: Reviewing
+    watching: Watching
 
     def heed(self, rules: Rules) -> Stop | None:
         """Between two trials: answers and deadlines first, then what follows the last trial. A reason to stop, or `None`."""
         self.inbox.settle(rules)
         self.repairing.follow_up(rules)
         self.findings.follow_up(rules)
+        self.watching.look(rules)
         self.ladder.climb(rules)
         return self.inbox.stop(rules)
 

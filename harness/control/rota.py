@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from harness.artifacts.study import Study
-from harness.control import turns
+from harness.control import stall, turns
 from harness.control.turns import Turn
 from harness.execution.clock import Clock
 from harness.rules import Rules
@@ -21,7 +21,10 @@ class Rota:
 
     def turn(self, rules: Rules) -> Turn | None:
         """Whose turn it is; `None`: nobody's now."""
-        return turns.turn(self._study(), rules, self._shares(rules), self._dry())
+        study, dry = self._study(), self._dry()
+        return turns.turn(
+            study, rules, stall.shifted(self._shares(rules), rules.model.names, study.ladder.rung, {*study.calls.away, *dry}), dry
+        )
 
     def stop(self, rules: Rules, seconds: float | None) -> Stop | None:
         """Whether nobody is left to propose; `seconds` are what is left of the night."""

@@ -102,7 +102,8 @@ class Anthropic:
     def _first_of(self, briefing: Briefing, asking: Asking) -> Proposal:
         """Of the models in their order; what one of them refused is shown to one other at most."""
         refusals: list[ProposalRefused] = []
-        for model in self._law.names:
+        names = self._law.names
+        for model in (*names[1:], names[0]) if briefing.rung == "other_model" else names:
             if model in self._away and not self._away[model].due(self._clock.now()):
                 continue
             try:

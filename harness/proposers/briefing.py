@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.artifacts.study import Study
+from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
+from harness.proposers import nearmiss
 from harness.proposers.protocol import Briefing, Past
 from harness.trial import OWED
 
 
-def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], goal: str) -> Briefing:
-    """The briefing for proposal `number` on the commit `incumbent`, whose files in scope are `files`."""
+def build(study: Study, number: int, incumbent: str, files: Mapping[str, str], goal: str, folder: StudyDir | None = None) -> Briefing:
+    """The briefing for proposal `number` on the commit `incumbent`, whose files in scope are `files`; near misses come from the study's `folder`."""
     assert study.started is not None, "a study that proposes has started"
     past = [(row.proposal, _trial(row)) for row in study.rows if row.proposal is not None]
     past += [
         (one.proposal, Past(trial=None, title=one.edit or one.axis, axis=one.axis, edit=one.edit, refused=one.reason))
         for one in study.refusals
     ]
+    rung = study.ladder.rung
     past.sort(key=lambda item: item[0])
     return Briefing(
         number=number, incumbent=incumbent, files=dict(files), past=tuple(p for _, p in past), goal=goal, direction=study.started.direction,
         owed=sum(study.calls.proposals.get(name, 0) for name in OWED),
+        rung=rung or "", near=nearmiss.near_misses(study, folder, files) if folder and rung == "combine" else (),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.execution.workplace import needed_files
 from harness.followups import Ticket
-from harness.proposers import evidence, standing, tried
+from harness.proposers import evidence, rungs, standing, tried
 from harness.proposers.fence import Data, clean, cut, flat, join, quoted
 from harness.proposers.protocol import Page
 from harness.rules import Rules
@@ -132,6 +132,7 @@ def _changing(study: Study, folder: StudyDir, files: Mapping[str, str], baseline
         *standing.device(study),
         f"# The changes of {owner}" if failed else "# The incumbent's changes",
         *standing.diff(baseline, files),
+        *([] if ticket else rungs.passage(study, folder, files)),
         f"# The files in scope, as {owner}, left them" if failed else f"# The files in scope, as {owner} has them",
         *(piece for path in sorted(files) for piece in _file(path, files[path])),
         *(repair(ticket, failed) if ticket else [f"Propose one change of {_paths(rules.scope.editable)} now."]),

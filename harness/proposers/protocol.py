@@ -26,6 +26,17 @@ class Past(Record):
     no_effect: bool = False
 
 
+class NearMiss(Record):
+    """A discard on the present incumbent that came close, with its files in scope; `gain` is positive when better."""
+
+    trial: int
+    title: str
+    axis: str
+    edit: str
+    gain: float | None
+    files: dict[str, str]
+
+
 class Page(Record):
     """A briefing in words. `stable` is byte-identical from call to call while program.md and its rules are, so that a provider may cache it."""
 
@@ -41,6 +52,8 @@ class Briefing(Record):
     """What a proposer is told. `files` holds the texts of the files in scope at the incumbent.
 
     `owed` counts earlier proposals that were nobody's turn. `page` is the whole of it in words, made only for a proposer that `reads`.
+    `rung` is the one of the stall ladder that is in force, '' on the ground; on
+    `combine`, `near` are the near misses that change different parts.
     """
 
     number: int
@@ -51,6 +64,8 @@ class Briefing(Record):
     direction: str
     page: Page | None = None
     owed: int = 0
+    rung: str = ""
+    near: tuple[NearMiss, ...] = ()
 
 
 class Proposer(Protocol):

@@ -16,11 +16,11 @@ from harness.errors import UserFault
 from harness.execution.clock import Clock
 from harness.proposers import account, agents, own
 from harness.proposers.anthropic import Anthropic
+from harness.proposers.climbing import Climbing
 from harness.proposers.command import Command
 from harness.proposers.metering import Meter
 from harness.proposers.protocol import Proposer
 from harness.proposers.scripted import Scripted
-from harness.proposers.search import Search
 from harness.rules import Rules
 from harness.trial import Change, Proposal
 
@@ -94,7 +94,7 @@ def make(name: str, options: Mapping[str, str], setting: Setting) -> Proposer:
     limited = [key for key, value in setting.study().limits.items() if value is not None]
     check(name, {key: value for key, value in options.items() if key in USES.get(name, set())}, setting.rules, limited)
     if name == "search":
-        return Search(seed=int(options.get("seed", "0")))
+        return Climbing(seed=int(options.get("seed", "0")))
     if name == "scripted":
         return _scripted(options)
     if own.NAME.search(name):

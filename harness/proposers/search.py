@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.graph import duplicates
@@ -91,11 +91,11 @@ class Search:
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
-    def propose(self, briefing: Briefing) -> Proposal | None:
-        """One untried change of one constant; `None` when there is no constant or none has an untried move left."""
+    def propose(self, briefing: Briefing, among: Collection[str] | None = None) -> Proposal | None:
+        """One untried change of one constant, of those `among` these names; `None` when there is no constant or none has an untried move left."""
         path = "train.py" if "train.py" in briefing.files else min(briefing.files, default="")
         text = briefing.files.get(path, "")
-        constants = find_constants(text)
+        constants = [one for one in find_constants(text) if among is None or one.name in among]
         axes = replay(briefing.past, constants)
         moves = _moves(constants, axes)
         if not moves:

@@ -8,12 +8,11 @@ from typing import Any
 from harness.artifacts import events as ev
 from harness.artifacts.call_events import ModelAway, ModelBack
 from harness.artifacts.gains import believed_value
-from harness.artifacts.oversight_events import Escalated, Resolved
-from harness.artifacts.oversight_events import FollowedUp, Verified
+from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Resolved, Verified
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import notices
-from harness.views import models, status
+from harness.views import models, stalls, status
 from harness.views.results import memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed
 
@@ -140,6 +139,7 @@ def _verified(event: Verified, study: Study) -> str:
 
 
 _TELLERS: dict[type, Callable[[Any, Study], str]] = {
+    Climbed: stalls.climbed, Detected: stalls.detected,
     ModelAway: _away, ModelBack: _back, ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped, Escalated: _escalated, Resolved: _resolved,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,

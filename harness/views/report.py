@@ -14,7 +14,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.evaluation.findings import ROLLED_BACK
 from harness.trial import FAILED, Status
-from harness.views import device, inbox, models, status
+from harness.views import device, inbox, models, stalls, status
 from harness.views.belief import headline
 from harness.views.results import COMMIT_DIGITS, memory_gb, total
 from harness.views.text import duration, flatten, md, number, plural, signed, table
@@ -40,6 +40,7 @@ def render(study: Study, study_dir: StudyDir) -> str:
         _failures(study, where),
         _repairs(study),
         _refusals(study),
+        stalls.section(study),
         _cost(study),
         _budget(study),
         _warnings(study),

@@ -14,7 +14,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views import inbox, models
+from harness.views import inbox, models, stalls
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
@@ -124,6 +124,7 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
         "limits": dict(study.limits),
         "budget_left": budget_left(study),
         "models": models.facts(study),
+        "stall": stalls.facts(study),
         "elapsed_seconds": study.elapsed,
         "train_seconds": study.train_seconds,
         "current": {**row_facts(current), "readings": len(current.readings)} if current else None,
@@ -149,6 +150,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  sandbox    {sandbox_text(study.started)}",
         *models.status_lines(study),
         *inbox.status_lines(study),
+        *stalls.status_lines(study),
     ]
     if study.current:
         number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1
