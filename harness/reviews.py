@@ -9,6 +9,7 @@ from pydantic import Field
 from harness.records import Record, VersionedRecord
 
 Text = Annotated[str, Field(min_length=1)]
+Word = Literal["pass", "fail", "uncertain"]
 
 
 class Target(Record):
@@ -19,19 +20,23 @@ class Target(Record):
 
 
 class Finding(Record):
-    """One fault: where, by what evidence, and what to do. One that cannot say so is dropped."""
+    """One fault: where, by what evidence (quotes of the change), what to do, and when it would pass. One that cannot say so is dropped."""
 
     code: Text
     target: Target
-    evidence: Annotated[tuple[Text, ...], Field(min_length=1)]
+    evidence: Annotated[tuple[Text, ...], Field(min_length=1, strict=False)]
     message: Text
     action: Literal["patch_output", "regenerate", "retrieve_again", "replan", "escalate"]
+    passes_when: Text
 
 
 class CriticResult(VersionedRecord):
-    """A review. `checked_criteria` are the closing criteria that were looked at, by number from 1; `refuted_if` what would show it to be wrong."""
+    """A review. `checked_criteria` are the closing criteria that were looked at, by number from 1; `refuted_if` what would show it to be wrong.
 
-    verdict: Literal["pass", "fail", "uncertain"]
+    `evaluator_version` and `input_sha256` are the harness's own: its version with the model, and the digest of all that the reviewer was shown.
+    """
+
+    verdict: Word
     findings: tuple[Finding, ...] = ()
     checked_criteria: tuple[int, ...]
     what_can_be_cut: Text
@@ -42,11 +47,15 @@ class CriticResult(VersionedRecord):
 
 
 class Review(VersionedRecord):
-    """One request for a review and what came of it: `result` is `None` when there is no verdict, `void` then says why. `asked_by` is the rule that asked for it."""
+    """One review that a rule asked for and what came of it: `result` is `None` when there is no verdict, `void` then says why in a word, `detail` in a
+    sentence. `asked_by` is the rule, `dropped` the number of findings that named no fault of this change.
+    """
 
     asked_by: Text
     model: str
-    input_sha256: Text
+    input_sha256: str = ""
     result: CriticResult | None = None
     void: str = ""
+    detail: str = ""
+    dropped: int = 0
     cost_usd: float | None = None

@@ -31,7 +31,7 @@ class Status(str, Enum):
 
 
 MEASURED = frozenset({Status.KEEP, Status.DISCARD})
-OWED = frozenset({"correction", "person"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
+OWED = frozenset({"correction", "approved"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
 OFFLINE = frozenset({"search", "scripted", *OWED})  # the proposers that ask no model
 FAILED = frozenset({Status.CRASH, Status.TIMEOUT, Status.OOM, Status.INVALID})
 
@@ -40,7 +40,7 @@ class Proposal(VersionedRecord):
     """A change with its hypothesis. `files` maps a path to its whole new text, or to `None` for a deletion.
 
     `axis` names what is turned (a constant, an idea), `edit` says the change in one line, for people and for offline proposers. `replicates` is the trial
-    whose program is repeated on purpose, with another seed; `repairs` the one whose ticket this carries out.
+    whose program is repeated on purpose, with another seed; `repairs` the one whose ticket this carries out; `approves` the blocked one that a person wants kept.
     """
 
     id: int
@@ -53,6 +53,7 @@ class Proposal(VersionedRecord):
     edit: str = ""
     replicates: int | None = None
     repairs: int | None = None
+    approves: int | None = None
     files: dict[str, str | None]
     proposer: str
     model: str | None = None

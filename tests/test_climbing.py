@@ -39,7 +39,9 @@ def changed(proposal: Proposal | None) -> set[str]:
     return {name for name, value in values(proposal.files["train.py"]).items() if value != values(TRAIN)[name]}
 
 
-def run(rung: str, trials: int, status: Status | None = Status.DISCARD, near: tuple[NearMiss, ...] = (), text: str = TRAIN) -> list[Proposal]:
+def run(
+    rung: str, trials: int, status: Status | None = Status.DISCARD, near: tuple[NearMiss, ...] = (), text: str = TRAIN
+) -> list[Proposal]:
     """What a search proposes on a flat landscape, or to a guard that refuses everything."""
     before: list[Past] = []
     seen: list[Proposal] = []
@@ -138,7 +140,10 @@ BASE = "A = 1\nB = 2\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return 2\n"
     [
         ((("A = 1", "A = 3"), ("B = 2", "B = 4")), "A = 3\nB = 4\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return 2\n"),
         ((("return 1", "return 10"), ("return 2", "return 20")), BASE.replace("return 1", "return 10").replace("return 2", "return 20")),
-        ((("A = 1\n", "A = 1\nC = 5\n"), ("return 2", "return 20")), BASE.replace("A = 1\n", "A = 1\nC = 5\n").replace("return 2", "return 20")),
+        (
+            (("A = 1\n", "A = 1\nC = 5\n"), ("return 2", "return 20")),
+            BASE.replace("A = 1\n", "A = 1\nC = 5\n").replace("return 2", "return 20"),
+        ),
         ((("A = 1", "A = 3"), ("A = 1", "A = 4")), None),
         ((("A = 1\n", "A = 1\nC = 5\n"), ("A = 1\n", "A = 1\nD = 5\n")), None),
         ((("A = 1\nB = 2", "A = (1"), ("return 2", "return 20")), None),

@@ -100,7 +100,11 @@ def test_a_rung_taken_out_of_the_rules_is_left_and_not_taken_a_second_time_in_th
         ("ask", Reach(proposers=("scripted",)), ""),
         ("wider_briefing", Reach(proposers=("search",)), "no proposer of this study reads"),
         ("wider_briefing", ABLE, ""),
-        ("combine", Reach(proposers=("search",), near_misses=1), "there are no two near misses on the incumbent that change different parts"),
+        (
+            "combine",
+            Reach(proposers=("search",), near_misses=1),
+            "there are no two near misses on the incumbent that change different parts",
+        ),
         ("combine", ABLE, ""),
         ("other_model", Reach(proposers=("search",)), "there is no other model in [model] names and no other proposer in a mix"),
         ("other_model", ABLE, ""),

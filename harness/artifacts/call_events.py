@@ -12,7 +12,7 @@ from harness.trial import Record
 class Estimate(Record):
     """The most that one call can use: tokens of input and output, dollars; `None` when nobody can say.
 
-    `record` is the file of its request below the study's folder.
+    `record` is the file of its request below the study's folder; `review` the trial that the call reviews, where it is no proposer's.
     """
 
     proposal: int
@@ -22,6 +22,7 @@ class Estimate(Record):
     tokens: Annotated[int, Field(ge=0)] | None = None
     dollars: Annotated[float, Field(ge=0)] | None = None
     record: str = ""
+    review: int | None = None
 
 
 class Bill(Record):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Union
 from pydantic import Field, TypeAdapter
 
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
-from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Resolved, Reviewed, Sending, Sent, Verified
+from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Lapsed, Resolved, Reviewed, Sending, Sent, Verified
 from harness.audited import Audit, Rehearsal
 from harness.conditions import DeviceState
 from harness.facts import DataFacts, Environment
@@ -70,7 +70,7 @@ class Warned(Record):
 
 class Proposed(Record):
     """A proposal arrived and its text is stored. `stands_for` names the proposer that was away, `turn` the one whose turn it was, as the
-    command line or program.md calls it.
+    command line or program.md calls it, `approves` the blocked trial that a person wants kept.
     """
 
     kind: Literal["proposed"] = "proposed"
@@ -84,6 +84,7 @@ class Proposed(Record):
     cost_usd: float | None = None
     stands_for: str = ""
     turn: str = ""
+    approves: int | None = None
 
 
 class Refused(Record):
@@ -100,7 +101,9 @@ class Refused(Record):
 
 
 class Begun(Record):
-    """A proposal was admitted and becomes trial number `trial` (0: the baseline). `repairs`: the trial whose ticket it carries out; `rung`: of the stall ladder."""
+    """A proposal was admitted and becomes trial number `trial` (0: the baseline). `repairs`: the trial whose ticket it carries out; `rung`: of the stall ladder;
+    `approves`: the blocked trial that a person wants kept; `expected`: the effect it promised, in its own words.
+    """
 
     kind: Literal["begun"] = "begun"
     trial: int
@@ -116,6 +119,8 @@ class Begun(Record):
     replicates: int | None = None
     repairs: int | None = None
     rung: str = ""
+    approves: int | None = None
+    expected: str = ""
 
 
 class Committed(Record):
@@ -227,7 +232,7 @@ class Stopped(Record):
 Event = Annotated[
     Union[  # noqa: UP007
         StudyStarted, Resumed, RulesChanged, Warned, Asked, Answered, ModelAway, ModelBack, Proposed, Refused, Begun, Committed, Launched, Trained, Scored, Audited, Rehearsed,
-        Interrupted, Decided, Settled, BarMoved, Stopped, FollowedUp, Verified, Detected, Climbed, Reviewed, Escalated, Resolved, Sending, Sent,
+        Interrupted, Decided, Settled, BarMoved, Stopped, FollowedUp, Verified, Detected, Climbed, Reviewed, Lapsed, Escalated, Resolved, Sending, Sent,
     ],
     Field(discriminator="kind"),
 ]  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.artifacts.oversight_events import Climbed, Reviewed
+from harness.artifacts.call_events import Asked
+from harness.artifacts.oversight_events import Climbed, Lapsed, Reviewed
 from harness.oversight import Rung
 from harness.reviews import Review
 from harness.trial import Status
@@ -58,13 +59,33 @@ def words(event: Climbed) -> str:
 
 
 class Reviewing(BaseModel):
-    """Reviews of would-be keeps by trial, and what they cost."""
+    """Reviews of would-be keeps by trial, how often each was asked for, and what became of the blocked ones that a person approved: the trial's number, or why nothing."""
 
     model_config = ConfigDict(extra="forbid")
 
-    made: int = 0
+    asked: dict[int, int] = Field(default_factory=dict)
     reviews: dict[int, Review] = Field(default_factory=dict)
+    approved: dict[int, str] = Field(default_factory=dict)
+
+    @property
+    def made(self) -> int:
+        """Requests for reviews, also those that a kill cut off; extra tries of one request do not count."""
+        return sum(self.asked.values())
+
+    def asking(self, event: Asked) -> None:
+        """A call is about to be made; it may be a review's."""
+        if event.review is not None and not event.retry:
+            self.asked = {**self.asked, event.review: self.asked.get(event.review, 0) + 1}
 
     def reviewed(self, event: Reviewed) -> None:
         """A review came back, or did not."""
-        self.made, self.reviews = self.made + 1, {**self.reviews, event.trial: event.review}
+        self.reviews = {**self.reviews, event.trial: event.review}
+
+    def proposed(self, approves: int | None) -> None:
+        """A proposal is there; it may be the one that a person approved."""
+        if approves is not None:
+            self.approved = {**self.approved, approves: "proposed"}
+
+    def lapsed(self, event: Lapsed) -> None:
+        """What a person approved has lost its ground."""
+        self.approved = {**self.approved, event.trial: event.why}

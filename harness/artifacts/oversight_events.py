@@ -66,6 +66,14 @@ class Reviewed(Record):
     review: Review
 
 
+class Lapsed(Record):
+    """A person approved a blocked keep, and it cannot be carried out any more; `why` in a sentence."""
+
+    kind: Literal["lapsed"] = "lapsed"
+    trial: int
+    why: str
+
+
 class Escalated(Record):
     """A question to the person is in the inbox."""
 

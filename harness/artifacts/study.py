@@ -129,6 +129,13 @@ def _proposed(study: Study, event: ev.Proposed) -> None:
     study.unread_in_a_row = 0 if event.proposer not in OFFLINE else study.unread_in_a_row
     study.calls.told(event.proposal, event.cost_usd)
     study.calls.brought(event.proposer if event.proposer in OWED else event.turn or event.proposer)
+    study.calls.brought(event.turn or event.proposer)
+    study.reviewing.proposed(event.approves)
+
+
+def _asked(study: Study, event: Asked) -> None:
+    study.calls.asked(event)
+    study.reviewing.asking(event)
 
 
 def _refused(study: Study, event: ev.Refused) -> None:
@@ -224,7 +231,7 @@ def _stopped(study: Study, event: ev.Stopped) -> None:
 
 
 _HANDLERS: dict[type, Any] = {
-    Asked: lambda study, event: study.calls.asked(event),
+    Asked: _asked,
     Answered: lambda study, event: study.calls.answered(event),
     ModelAway: lambda study, event: study.calls.left(event),
     ModelBack: lambda study, event: study.calls.back(event.proposer),
@@ -235,6 +242,12 @@ _HANDLERS: dict[type, Any] = {
     ov.Detected: _detected, ov.Climbed: lambda study, event: study.ladder.step(event),
     ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
     ov.Resolved: _resolved, ov.Sending: lambda study, event: study.inbox.sending(event),
+    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: taken.scored,
+    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: taken.interrupted,
+    ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: lambda study, event: study.repairs.verified(event),
+    ov.Detected: lambda study, event: study.repairs.seen(event), ov.Climbed: lambda study, event: study.ladder.step(event, study.row_count),
+    ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Lapsed: lambda study, event: study.reviewing.lapsed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
+    ov.Resolved: lambda study, event: study.inbox.resolved(event), ov.Sending: lambda study, event: study.inbox.sending(event),
     ov.Sent: lambda study, event: study.inbox.sent(event),
     ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
 }  # fmt: skip

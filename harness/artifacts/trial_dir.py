@@ -6,7 +6,7 @@ runs/<tag>/
     results.tsv  report.md  progress.png  console.log  stop-requested
     inbox/0003.md 0003.json            a question, for people and for programs       0003.answer.json   what was said to it, by whoever was first
     proposals/000012.json              every proposal as it arrived, before anything is done with it
-    0007-<slug>/                       one folder a trial: train.py diff.patch proposal.json verdict.json
+    0007-<slug>/                       one folder a trial: train.py diff.patch proposal.json verdict.json review.json
         r0/                            one folder a reading: train.log curve.jsonl evaluate.log measurement.json claims.bin checkpoint.safetensors work/
 """
 
@@ -98,6 +98,11 @@ class TrialDir:
     def verdict(self) -> Path:
         """The judge's word with its inputs."""
         return self.path / "verdict.json"
+
+    @property
+    def review(self) -> Path:
+        """What an independent reviewer was shown and what it answered."""
+        return self.path / "review.json"
 
     def file(self, name: str) -> Path:
         """The candidate's text of a file in scope."""

@@ -22,6 +22,8 @@ class TrialRow(Record):
     replicates: int | None = None
     repairs: int | None = None
     rung: str = ""
+    approves: int | None = None
+    expected: str = ""
     commit: str | None = None
     tree: str | None = None
     ref: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from harness.artifacts.study import Study
 from harness.control import findings
 from harness.errors import ProposalRefused
-from harness.evaluation import again, guard, replication, tickets
+from harness.evaluation import again, approval, guard, replication, tickets
 from harness.evaluation.again import Sibling
 from harness.followups import Ticket
 from harness.graph.ratchet import Ratchet
@@ -43,14 +43,16 @@ class Admission:
         if proposal.replicates is not None:
             return self._check_replication(proposal, rules, parents)
         try:
-            change = guard.check(proposal, rules, parents, self._known())
+            change = guard.check(proposal, rules, parents, self._known(proposal.approves))
         except ProposalRefused as refusal:
             if refusal.reason != "duplicate" or refusal.earlier is None:
                 raise
             row = self._study().row(refusal.earlier)
             said = f"trial {row.trial}: {replication.result(row)} ({rules.metric.name})"
             raise ProposalRefused("duplicate", f"the same program was tried already, {said}; propose something else", row.trial) from None
-        if proposal.proposer not in OFFLINE:  # a person's list and a search mean their small steps
+        if proposal.approves is not None:
+            approval.check(proposal, change, self._study())
+        elif proposal.proposer not in OFFLINE:  # a person's list and a search mean their small steps
             again.check_near(proposal, parents, self._measured_on(proposal.parent, rules))
         return change
 
@@ -91,12 +93,12 @@ class Admission:
         ):  # a person's list on a failed check runs, and is rolled back
             raise ProposalRefused("over_correction", f"the repair of trial {row.trial} goes too far: {stray}", row.trial)
 
-    def _known(self) -> dict[str, int]:
+    def _known(self, approved: int | None) -> dict[str, int]:
         """What may not come again: the programs that were measured, and the very bytes of those that failed (a repair may look much like them).
 
-        What the machine interrupted may.
+        What the machine interrupted may, and the trial that a person `approved`.
         """
-        ran = [row for row in self._study().rows if row.status is not Status.INTERRUPTED]
+        ran = [row for row in self._study().rows if row.status is not Status.INTERRUPTED and row.trial != approved]
         return {row.change.file_sha256 if row.status in FAILED else row.change.ast_sha256: row.trial for row in ran}
 
     def _measured_on(self, parent: str, rules: Rules) -> list[Sibling]:

@@ -107,7 +107,7 @@ def planned(study: Study, reason: str, sentence: str) -> Stop:
     """A planned end is a success only if something was measured."""
     if study.baseline is None:
         return _stop(reason, NO_RESULT, f"{sentence}, but the baseline was not measured yet")
-    measured = sum(study.counts.get(status.value, 0) for status in MEASURED)
+    measured = sum(study.counts.get(status.value, 0) for status in (*MEASURED, Status.BLOCKED))
     if study.trials and measured <= 1:
         return _stop(reason, NO_RESULT, f"{sentence}, but no trial after the baseline could be measured")
     return _stop(reason, DONE, sentence)

@@ -85,7 +85,7 @@ class Desk:
         self._recorder.emit(Begun(
             trial=trial, proposal=proposal.id, parent=proposal.parent, change=change, title=proposal.title[:300], axis=proposal.axis[:80],
             edit=proposal.edit[:300], proposer=proposal.proposer, folder=f"{trial:04d}-{slug(proposal.title)}", stands_for=stands_for,
-            replicates=proposal.replicates, repairs=proposal.repairs, rung=self._study.ladder.rung or "",
+            replicates=proposal.replicates, repairs=proposal.repairs, rung=self._study.ladder.rung or "", approves=proposal.approves, expected=proposal.expected_effect[:200],
         ))  # fmt: skip
 
     def _ask(self, rules: Rules, tip: str) -> Proposal | None:
@@ -114,7 +114,7 @@ class Desk:
         self._recorder.emit(Proposed(
             proposal=number, stored_sha256=hashlib.sha256(data).hexdigest(), title=proposal.title[:300], axis=proposal.axis[:80], edit=proposal.edit[:300],
             proposer=proposal.proposer, model=proposal.model, cost_usd=proposal.cost_usd,
-            stands_for=turn.stands_for if turn.name == proposal.proposer else "", turn=turn.name,
+            stands_for=turn.stands_for if turn.name == proposal.proposer else "", turn=turn.name, approves=proposal.approves,
         ))  # fmt: skip
         return proposal
 

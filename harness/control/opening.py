@@ -25,6 +25,7 @@ from harness.control.findings import Findings
 from harness.control.inbox import Inbox
 from harness.control.ladder import Ladder
 from harness.control.loop import run_study
+from harness.control.meter import NightMeter
 from harness.control.night import Night
 from harness.control.overseer import Overseer
 from harness.control.preconditions import cage, check_deadline, check_tag, describe, examine, must_be_new
@@ -185,9 +186,16 @@ def _run(
         lambda: budget.left(recorder.study, steering.limits, steering.rules, company.clock.now()).seconds,
     )  # fmt: skip
     inbox = Inbox(recorder, company.clock)
+    meter = NightMeter(recorder, lambda: steering.limits, lambda: steering.rules, company.clock)
+    reviewing = Reviewing(recorder, inbox, meter, ratchet.text_at, interrupted, company.clock)
     overseer = Overseer(
-        inbox, Repairing(recorder, inbox, ratchet.text_at), Findings(recorder, inbox), Ladder(recorder, inbox), Reviewing(recorder, inbox), Watching(recorder),
-    )  # fmt: skip
+        inbox,
+        Repairing(recorder, inbox, ratchet.text_at),
+        Findings(recorder, inbox),
+        Ladder(recorder, inbox),
+        reviewing,
+        Watching(recorder),
+    )
     desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), overseer, company.clock, interrupted)
     night = Night(recorder, steering, ratchet, bench, desk, overseer, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)

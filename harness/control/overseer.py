@@ -53,4 +53,4 @@ class Overseer:
         """The verdict once a repair has been verified and a review, where there was one, has been heard."""
         if not self.findings.owns(row):
             verdict = self.repairing.verified(row, readings, verdict, rules, texts)
-        return self.reviewing.heard(row, self.findings.closed(row, readings, verdict, texts), rules)
+        return self.reviewing.heard(row, self.findings.closed(row, readings, verdict, texts), rules, texts)

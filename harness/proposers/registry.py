@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
 from harness.execution.clock import Clock
-from harness.proposers import account, agents, own
+from harness.proposers import account, agents, own, reviewer
 from harness.proposers.anthropic import Anthropic
 from harness.proposers.climbing import Climbing
 from harness.proposers.command import Command
@@ -63,8 +64,15 @@ def keep(name: str, options: Mapping[str, str], path: Path) -> dict[str, str]:
 
 def check(name: str, options: Mapping[str, str], rules: Rules, limited: Collection[str]) -> None:
     """Refuse, before anything is spent, a name that is none, a flag that would be ignored, and settings that cannot work: a `UserFault`. `limited` names
-    the limits of [stop] that are set.
+    the limits of [stop] that are set. Also when a rule asks for reviews and none could be made.
     """
+    _check(name, options, rules, limited)
+    if rules.review.asked_for:
+        with _for_reviews():
+            account.check(reviewer.law(rules), limited)
+
+
+def _check(name: str, options: Mapping[str, str], rules: Rules, limited: Collection[str]) -> None:
     if own.NAME.search(name):
         own.load(name)
     elif name != MIX and name not in NAMES:
@@ -86,13 +94,27 @@ def check(name: str, options: Mapping[str, str], rules: Rules, limited: Collecti
 def preflight(name: str, rules: Rules, interrupted: Callable[[], str] = str) -> list[str]:
     """Warnings of what a model's server says before the night, at no cost; a `UserFault` for what cannot work."""
     asked = set(rules.proposer.mix or {}) if name == MIX else {name}
-    return account.preflight(rules.model, interrupted) if "anthropic" in asked else []
+    warnings = account.preflight(rules.model, interrupted) if "anthropic" in asked else []
+    law = reviewer.law(rules)
+    if rules.review.asked_for and not ("anthropic" in asked and law.names[0] in rules.model.names):
+        with _for_reviews():
+            warnings += account.preflight(law, interrupted)
+    return warnings
+
+
+@contextmanager
+def _for_reviews() -> Iterator[None]:
+    """A fault of the model is said to be the reviewer's."""
+    try:
+        yield
+    except UserFault as fault:
+        raise UserFault(f"[review] asks for reviews by a model, and they cannot be made: {fault}") from None
 
 
 def make(name: str, options: Mapping[str, str], setting: Setting) -> Proposer:
-    """One proposer by its own name; raises as `check` does."""
+    """One proposer by its own name; raises as `check` does of its own settings."""
     limited = [key for key, value in setting.study().limits.items() if value is not None]
-    check(name, {key: value for key, value in options.items() if key in USES.get(name, set())}, setting.rules, limited)
+    _check(name, {key: value for key, value in options.items() if key in USES.get(name, set())}, setting.rules, limited)
     if name == "search":
         return Climbing(seed=int(options.get("seed", "0")))
     if name == "scripted":

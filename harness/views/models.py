@@ -37,7 +37,8 @@ def mark(row: TrialRow) -> str:
     stands = f"[{flatten(row.proposer, 20)} stands in]" if row.stands_for else ""
     again = f"[replicates {row.replicates}]" if row.replicates is not None else ""
     repair = f"[repairs {row.repairs}]" if row.repairs is not None else ""
-    return " ".join(part for part in (stands, again, repair) if part)
+    approved = f"[trial {row.approves} approved]" if row.approves is not None else ""
+    return " ".join(part for part in (stands, again, repair, approved) if part)
 
 
 def money_text(dollars: float) -> str:

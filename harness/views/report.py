@@ -14,7 +14,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.evaluation.findings import ROLLED_BACK
 from harness.trial import FAILED, Status
-from harness.views import device, inbox, models, stalls, status
+from harness.views import device, inbox, models, reviewing, stalls, status
 from harness.views.belief import headline
 from harness.views.results import COMMIT_DIGITS, memory_gb, total
 from harness.views.text import duration, flatten, md, number, plural, signed, table
@@ -39,6 +39,8 @@ def render(study: Study, study_dir: StudyDir) -> str:
         _near_misses(study),
         _failures(study, where),
         _repairs(study),
+        reviewing.section(study),
+        reviewing.calibration(study),
         _refusals(study),
         stalls.section(study),
         _cost(study),
@@ -114,7 +116,11 @@ def _near_misses(study: Study) -> str:
 
 
 def _failures(study: Study, where: str) -> str:
-    failed = [row for row in study.rows if row.status in FAILED or row.status in (Status.INTERRUPTED, Status.BLOCKED)]
+    failed = [
+        row
+        for row in study.rows
+        if row.status in FAILED or (row.status in (Status.INTERRUPTED, Status.BLOCKED) and row.trial not in study.reviewing.reviews)
+    ]
     if not failed:
         return ""
     counts = Counter(f"{row.status.value if row.status else ''}: {row.verdict.reason if row.verdict else ''}" for row in failed)

@@ -10,7 +10,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
 from harness.trial import FAILED, Proposal, Reading
-from harness.views import models, status
+from harness.views import models, reviewing, status
 from harness.views.device import conditions_text
 from harness.views.text import flatten, number, signed
 
@@ -27,7 +27,7 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
         lines += [f"  {name:9} {flatten(text, 400)}" for name, text in (("because", told.hypothesis), ("refuted", told.refuted_if)) if text]
         lines.append(f"  proposer  {_proposer(row, told, folder)}")
     lines += [*_rehearsal(row), *(_reading(reading) for reading in row.readings)]
-    lines += _verdict(row)
+    lines += [*_verdict(row), *reviewing.show_lines(row, study, files)]
     if row.commit:
         lines += [f"  replay    {status.replay(row, study)}", f"  evidence  {files.path}"]
     if row.status in FAILED and (log := files.reading(row.readings[-1].replicate).train_log if row.readings else files.path).is_file():

@@ -14,7 +14,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views import inbox, models, stalls
+from harness.views import inbox, models, reviewing, stalls
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
@@ -148,9 +148,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  gain       {gain_text(study)}",
         f"  budget     {budget_sentence(study)}",
         f"  sandbox    {sandbox_text(study.started)}",
-        *models.status_lines(study),
-        *inbox.status_lines(study),
-        *stalls.status_lines(study),
+        *(line for part in (models, inbox, stalls, reviewing) for line in part.status_lines(study)),
     ]
     if study.current:
         number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1

@@ -1,0 +1,291 @@
+"""When a review is due, what a reviewer may be told, which answers are verdicts, and what a promise was worth: pure functions, in tables."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
+from harness.errors import ProposalRefused
+from harness.evaluation import approval, critic, critic_reply, promise
+from harness.graph import bare
+from harness.reviews import Review
+from harness.rules import Rules, parse
+from harness.trial import Bar, Change, JobEnd, JobOutcome, Proposal, Reading, Status, Verdict
+from tests.projects import ROOT, STUB
+
+CHANGE = Change(added_lines=40, removed_lines=9, file_sha256="f", ast_sha256="a")
+KEEP = Verdict(status=Status.KEEP, reason="better", rule="debiased", value=1.1, gain=0.1, sigma=0.005, next_bar=Bar(ref=1.1))
+BEFORE = {"train.py": (STUB / "train.py").read_text()}
+DIFF = "--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-VALUE = 1.2\n+VALUE = 1.1\n class Model:\n"
+GIVEN = critic.build(DIFF, ("keeps the contract", "reads no held-out text"), ("only train.py",))
+SHA = "5" * 64
+
+
+def rules(lines: str) -> Rules:
+    return parse(f"```toml rules\n[stop]\ntrials = 3\n{lines}\n```\n")
+
+
+def row(memory: float | None = 100.0, trial: int = 1, **changes: Any) -> TrialRow:
+    reading = Reading(trial=trial, replicate=0, seed=0, outcome=JobOutcome(end=JobEnd.OK, peak_memory_mb=memory))
+    facts = {
+        "trial": trial,
+        "proposal": 1,
+        "parent": "p",
+        "change": CHANGE,
+        "title": "t",
+        "axis": "",
+        "edit": "",
+        "proposer": "x",
+        "folder": "f",
+    }
+    return TrialRow(**{**facts, "readings": (reading,), **changes})
+
+
+def due(lines: str, one: TrialRow | None = None, verdict: Verdict = KEEP, incumbent: TrialRow | None = None, touched: Any = frozenset({"Model.forward"}), diff: Any = DIFF) -> str:  # fmt: skip
+    return critic.due(rules(lines), one or row(), verdict, incumbent or row(80.0, 0), touched, diff)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("", ""),
+        ("[review]\nadded_lines = 20", "[review] added_lines = 20: this adds 31 net lines"),
+        ("[review]\nadded_lines = 31", ""),
+        ("[review]\nmemory_percent = 10", "[review] memory_percent = 10: peak memory grows by 25.0 %"),
+        ("[review]\nmemory_percent = 25", ""),
+        ('[review]\nsymbols = ["Model"]', "[review] symbols: Model is changed"),
+        ('[review]\nsymbols = ["Model.forward"]', "[review] symbols: Model.forward is changed"),
+        ('[review]\nsymbols = ["VALUE"]', "[review] symbols: a changed line names VALUE"),
+        ('[review]\nsymbols = ["Mod", "Other"]', ""),
+        ("[review]\nimplausible = true\n[audit]\nimplausible_gain = 0.05", "[review] implausible: a gain of 0.1 is implausibly large"),
+        ("[review]\nimplausible = true\n[audit]\nimplausible_gain = 0.5", ""),
+    ],
+)
+def test_a_review_is_due_when_a_rule_asks_and_says_by_which(lines: str, said: str) -> None:
+    assert due(lines) == said
+
+
+ALL = '[review]\nadded_lines = 0\nmemory_percent = 0\nsymbols = ["VALUE"]\nimplausible = true'
+
+
+def test_only_a_would_be_keep_of_a_proposal_is_reviewed_and_an_approved_one_never_again() -> None:
+    assert due(ALL)
+    for status in set(Status) - {Status.KEEP}:
+        assert due(ALL, verdict=KEEP.model_copy(update={"status": status})) == ""
+    assert due(ALL, row(trial=0)) == "" and due(ALL, row(approves=3)) == ""
+
+
+def test_what_cannot_be_told_asks_for_a_review() -> None:
+    assert "not known" in due("[review]\nmemory_percent = 90", row(None))
+    assert "not known" in due("[review]\nmemory_percent = 90", incumbent=row(None, 0))
+    assert "cannot be read" in due('[review]\nsymbols = ["Never"]', touched=None)
+    assert "cannot be read" in due('[review]\nsymbols = ["Never"]', diff=None)
+    assert "cannot be told" in due("[review]\nimplausible = true", verdict=KEEP.model_copy(update={"sigma": None}))
+
+
+def test_code_elsewhere_that_puts_another_in_the_place_of_a_symbol_is_seen() -> None:
+    after = {"train.py": BEFORE["train.py"] + "\nglobals()['load_model'] = lambda state, device: 0.5\n"}
+    law, diff = '[review]\nsymbols = ["load_model"]', bare.change(BEFORE, after)
+    assert due(law, touched=critic.touched(BEFORE, after), diff=diff) == "[review] symbols: a changed line names load_model"
+
+
+def test_a_file_of_another_system_touches_everything() -> None:
+    assert critic.touched(BEFORE, {"train.py": BEFORE["train.py"].replace("\n", "\r\n")}) is None
+    assert critic.touched(BEFORE, BEFORE) == frozenset()
+
+
+def test_the_input_has_room_for_three_things_only() -> None:
+    """An allow-list by type: nothing of a proposal, a trial or a verdict can be handed over."""
+    assert list(inspect.signature(critic.build).parameters) == ["diff", "criteria", "floor"] == list(critic.Input.model_fields)
+    assert inspect.get_annotations(critic.build, eval_str=True)["diff"] is str
+    assert list(inspect.signature(critic.floor).parameters) == list(inspect.signature(critic.criteria).parameters) == ["rules"]
+
+
+def test_the_rule_floor_is_in_words_and_without_a_metric_value() -> None:
+    law = rules(
+        '[metric]\nplausible = [0.37, 19.3]\n[ban]\naxes = ["DEPTH"]\nwords = ["eval("]\nimports = ["ctypes"]\n[keep]\ncomplexity_per_line = 0.0123'
+    )
+    text = "\n".join(critic.floor(law))
+    assert all(word in text for word in ("train.py", "prepare.py", "DEPTH", "eval(", "ctypes"))
+    assert not [number for number in ("0.37", "19.3", "0.0123") if number in text]
+    assert critic.criteria(law) == critic.USUAL_CRITERIA and critic.criteria(rules('[review]\ncriteria = ["short"]')) == ("short",)
+
+
+def test_comments_and_docstrings_are_no_part_of_what_is_shown() -> None:
+    text = (
+        'X = 1  # why\n# gone\n\ndef f():\n    """doc\n    more"""\n    return "# no comment"  # ü\n\n"a" "b"\nf"c{X}"\nif X: "é"; Y = 2\n'
+    )
+    assert bare.bare(text) == 'X = 1\n\ndef f():\n    ...\n    return "# no comment"\n\n...\n...\nif X: ...; Y = 2\n'
+    assert bare.bare('(\n    "a"  # one\n    # two\n    "b"\n)\n') == "...\n"
+    with pytest.raises(SyntaxError):
+        bare.bare("def f(:\n")
+    with pytest.raises(SyntaxError):
+        bare.bare("a = 1\r\n")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "harness").rglob("*.py"))[::4], ids=lambda path: path.name)
+def test_without_its_comments_a_file_is_the_same_program(path: Path) -> None:
+    """Docstrings become `...`, so two trees are compared with every bare string taken for one."""
+
+    class Bare(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+            if isinstance(node.value, (ast.Constant, ast.JoinedStr)):
+                return ast.Expr(ast.Constant(...))
+            return node
+
+    text = path.read_text()
+    assert ast.dump(Bare().visit(ast.parse(text))) == ast.dump(Bare().visit(ast.parse(bare.bare(text))))
+    assert "#" not in bare.bare("# x\n")
+
+
+# --- answers
+
+
+def found(**changes: Any) -> dict[str, Any]:
+    return {
+        "code": "wrong", "target": {"kind": "symbol", "id": "VALUE"}, "evidence": ["+VALUE = 1.1"], "message": "VALUE is below the contract",
+        "action": "regenerate", "passes_when": "VALUE is above 1.15", **changes,
+    }  # fmt: skip
+
+
+def said(word: str = "pass", **changes: Any) -> dict[str, Any]:
+    return {
+        "verdict": word, "findings": [found()] if word == "fail" else [], "checked_criteria": [1, 2], "what_can_be_cut": "nothing",
+        "answers_owner_words": "yes", "refuted_if": "load_model fails on the checkpoint", "input_sha256": SHA, **changes,
+    }  # fmt: skip
+
+
+def taken(answer: object) -> critic_reply.Parsed:
+    return critic_reply.parse(answer, GIVEN, SHA, "ratchet 0, m")
+
+
+def test_a_whole_answer_is_a_verdict_with_our_version_and_digest() -> None:
+    for word in ("pass", "fail", "uncertain"):
+        parsed = taken(said(word))
+        assert parsed.result is not None and parsed.result.verdict == word and not parsed.void
+        assert (parsed.result.evaluator_version, parsed.result.input_sha256) == ("ratchet 0, m", SHA)
+    assert taken(said(evaluator_version="mine")).void == "malformed"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"message": "this could be better"}, {"message": "needs work"}, {"message": "looks odd"}, {"message": ""}, {"message": 7}, {"evidence": []},
+        {"evidence": "+VALUE = 1.1"}, {"evidence": ["OTHER = 3"]}, {"evidence": ["+"]}, {"target": {"kind": "symbol", "id": "Nowhere"}},
+        {"target": {"kind": "file", "id": "other.py"}}, {"target": {"kind": "mood", "id": "x"}}, {"target": None}, {"action": "improve"},
+        {"action": None}, {"passes_when": ""}, {"passes_when": "could be cleaner"}, {"code": ""}, {"confidence": 0.9},
+    ],
+)  # fmt: skip
+def test_a_finding_that_does_not_say_where_by_what_evidence_and_what_to_do_is_dropped(change: dict[str, Any]) -> None:
+    parsed = taken(said("fail", findings=[found(), found(**change)]))
+    assert parsed.result is not None and len(parsed.result.findings) == 1 and parsed.dropped == 1
+    assert taken(said("fail", findings=[found(**change)])).void == "unfounded"
+
+
+def test_a_vague_remark_does_not_spoil_a_pass_but_a_definite_one_does() -> None:
+    assert taken(said(findings=[found(message="naming could be better")])).result is not None
+    assert (
+        taken(said(findings=[found(message="it reads the held-out text and could be better", evidence=["gone"])])).void == "contradictory"
+    )
+    assert taken(said(findings=[found()])).void == "contradictory"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["pass", SHA, "VALUE = 1.1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(sorted(critic_reply.FIELDS)) | st.text(max_size=5), inner, max_size=6),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(sorted(critic_reply.FIELDS)), JSON, max_size=7),
+    st.sets(st.sampled_from(sorted(critic_reply.FIELDS))),
+    JSON,
+)
+def test_whatever_a_reviewer_answers_only_a_valid_pass_leaves_a_keep(changes: dict[str, Any], missing: set[str], other: object) -> None:
+    """Random answers, and a valid pass with random fields changed or missing."""
+    answer = {name: value for name, value in {**said(), **changes}.items() if name not in missing}
+    for one in (answer, other):
+        parsed = taken(one)
+        review = Review(asked_by="a", model="m", result=parsed.result, void=parsed.void)
+        if not critic.passes(review):
+            assert critic.ruling(review, "a")[0] in ("review_missing", "review_failed", "review_uncertain")
+            continue
+        assert isinstance(one, dict) and one["verdict"] == "pass" and one["input_sha256"] == SHA and set(one) <= critic_reply.FIELDS
+        assert set(one["checked_criteria"]) == {1, 2} and len(one["refuted_if"].split()) >= 3
+        assert not [finding for finding in one.get("findings", ()) if isinstance(finding, dict) and finding == found()]
+
+
+def test_no_review_is_no_pass() -> None:
+    assert not critic.passes(None) and critic.ruling(None, "rule")[0] == "review_missing"
+    result = taken(said()).result
+    assert critic.passes(Review(asked_by="a", model="m", result=result))
+    assert not critic.passes(Review(asked_by="a", model="m", result=result, void="late"))
+
+
+def test_a_blocked_keep_keeps_its_numbers_and_moves_no_bar() -> None:
+    bar = Bar(ref=1.2, since=4)
+    verdict = critic.blocked(KEEP, "review_failed", "why", bar)
+    assert (verdict.status, verdict.reason, verdict.next_bar) == (Status.BLOCKED, "review_failed", bar)
+    assert (verdict.value, verdict.gain) == (KEEP.value, KEEP.gain)
+
+
+def test_nobody_can_call_a_proposal_approved_but_the_person() -> None:
+    proposal = Proposal(id=2, parent="p", title="t", files={"train.py": "x"}, proposer="own", approves=1)
+    study = Study(rows=[row()], row_count=1)
+    with pytest.raises(ProposalRefused, match="nobody approved trial 1"):
+        approval.check(proposal, CHANGE, study)
+
+
+# --- promises
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0.01", 0.01), ("+0.003 bpb", 0.003), ("-0.002", -0.002), ("about 1e-3", 0.001), ("0.001 to 0.003", 0.002), ("0.5%", None), ("better", None),
+        ("", None), ("0.001 after 200 steps", None), ("val_bpb2 falls", None), ("1.2.3", None), ("between 1 and 3 and 5", None),
+    ],
+)  # fmt: skip
+def test_one_number_of_a_promise_is_read_and_no_guess_is_made(text: str, number: float | None) -> None:
+    assert promise.expected(text) == (pytest.approx(number) if number is not None else None)
+
+
+def test_a_promise_is_checked_against_the_change_and_the_numbers() -> None:
+    kept = promise.verify("MATRIX_LR", "it reads worse", "0.01", ["MATRIX_LR = 0.03"], 0.002, 0.001)
+    assert kept.axis_in_change and kept.says_what_refutes and kept.better and kept.expectation_refuted
+    kept = promise.verify("MATRIX_LR", "", "much", ["MATRIX_LR_2 = 0.03"], None, None)
+    assert kept.axis_in_change is False and not kept.says_what_refutes and kept.better is None and kept.expectation_refuted is None
+    assert promise.verify("warmup", "", "", ["warmup_steps = 3"], None, None).axis_in_change is True
+    assert promise.verify("", "", "", ["x"], 0.1, 0.1).axis_in_change is None
+
+
+def test_predictions_are_compared_in_bins() -> None:
+    bins = promise.calibration([(-0.1, 0.0, 0.1), (0.05, 0.1, 0.1), (0.05, -0.1, 0.1), (0.2, 0.1, 0.1), (0.9, 0.1, 0.1), (1.0, 1.0, 0.0)])
+    assert [(one.low, one.high, one.trials, one.better, one.reached) for one in bins] == [
+        (None, 0.0, 1, 0, 1), (0.0, 1.0, 2, 1, 1), (1.0, 3.0, 1, 1, 0), (3.0, None, 1, 1, 0),
+    ]  # fmt: skip
+
+
+def test_no_decision_rests_on_a_prediction() -> None:
+    """Promises and their calibration are for people: only views read them, and of the whole path of a decision nothing reads `expected`."""
+    readers = {"harness/evaluation/promise.py"}
+    for path in sorted((ROOT / "harness").rglob("*.py")):
+        name, tree = path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+        imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+        if any(node.module == "harness.evaluation.promise" or (node.module == "harness.evaluation" and "promise" in {one.name for one in node.names}) for node in imported):  # fmt: skip
+            assert name.startswith("harness/views/"), name
+            readers.add(name)
+        reads = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ("expected", "expected_effect")]
+        if reads and name.startswith(("harness/control/", "harness/evaluation/", "harness/graph/")):
+            assert name in {"harness/control/desk.py", *readers}, name
+    assert readers == {"harness/evaluation/promise.py", "harness/views/reviewing.py"}
