@@ -231,7 +231,7 @@ def _stopped(study: Study, event: ev.Stopped) -> None:
 
 
 _HANDLERS: dict[type, Any] = {
-    Asked: _asked,
+    Asked: _asked, ov.Lapsed: lambda study, event: study.reviewing.lapsed(event),
     Answered: lambda study, event: study.calls.answered(event),
     ModelAway: lambda study, event: study.calls.left(event),
     ModelBack: lambda study, event: study.calls.back(event.proposer),
@@ -246,7 +246,7 @@ _HANDLERS: dict[type, Any] = {
     ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: taken.interrupted,
     ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: lambda study, event: study.repairs.verified(event),
     ov.Detected: lambda study, event: study.repairs.seen(event), ov.Climbed: lambda study, event: study.ladder.step(event, study.row_count),
-    ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Lapsed: lambda study, event: study.reviewing.lapsed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
+    ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
     ov.Resolved: lambda study, event: study.inbox.resolved(event), ov.Sending: lambda study, event: study.inbox.sending(event),
     ov.Sent: lambda study, event: study.inbox.sent(event),
     ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
