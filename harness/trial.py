@@ -31,7 +31,7 @@ class Status(str, Enum):
 
 
 MEASURED = frozenset({Status.KEEP, Status.DISCARD})
-OWED = frozenset({"correction", "approved"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
+OWED = frozenset({"correction", "person"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
 OFFLINE = frozenset({"search", "scripted", *OWED})  # the proposers that ask no model
 FAILED = frozenset({Status.CRASH, Status.TIMEOUT, Status.OOM, Status.INVALID})
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.artifacts.oversight_events import Resolved
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import ProposalRefused
@@ -19,6 +20,7 @@ from harness.graph import bare
 from harness.reviews import Review
 from harness.rules import Rules, parse
 from harness.trial import Bar, Change, JobEnd, JobOutcome, Proposal, Reading, Status, Verdict
+from harness.views import reviewing
 from tests.projects import ROOT, STUB
 
 CHANGE = Change(added_lines=40, removed_lines=9, file_sha256="f", ast_sha256="a")
@@ -30,7 +32,8 @@ SHA = "5" * 64
 
 
 def rules(lines: str) -> Rules:
-    return parse(f"```toml rules\n[stop]\ntrials = 3\n{lines}\n```\n")
+    judged = lines.replace("[review]", '[review]\ncriteria = ["the contract is kept"]')
+    return parse(f"```toml rules\n[stop]\ntrials = 3\ncalls = 9\n{judged}\n```\n")
 
 
 def row(memory: float | None = 100.0, trial: int = 1, **changes: Any) -> TrialRow:
@@ -106,7 +109,7 @@ def test_the_input_has_room_for_three_things_only() -> None:
     """An allow-list by type: nothing of a proposal, a trial or a verdict can be handed over."""
     assert list(inspect.signature(critic.build).parameters) == ["diff", "criteria", "floor"] == list(critic.Input.model_fields)
     assert inspect.get_annotations(critic.build, eval_str=True)["diff"] is str
-    assert list(inspect.signature(critic.floor).parameters) == list(inspect.signature(critic.criteria).parameters) == ["rules"]
+    assert list(inspect.signature(critic.floor).parameters) == ["rules"]
 
 
 def test_the_rule_floor_is_in_words_and_without_a_metric_value() -> None:
@@ -116,7 +119,6 @@ def test_the_rule_floor_is_in_words_and_without_a_metric_value() -> None:
     text = "\n".join(critic.floor(law))
     assert all(word in text for word in ("train.py", "prepare.py", "DEPTH", "eval(", "ctypes"))
     assert not [number for number in ("0.37", "19.3", "0.0123") if number in text]
-    assert critic.criteria(law) == critic.USUAL_CRITERIA and critic.criteria(rules('[review]\ncriteria = ["short"]')) == ("short",)
 
 
 def test_comments_and_docstrings_are_no_part_of_what_is_shown() -> None:
@@ -289,3 +291,59 @@ def test_no_decision_rests_on_a_prediction() -> None:
         if reads and name.startswith(("harness/control/", "harness/evaluation/", "harness/graph/")):
             assert name in {"harness/control/desk.py", *readers}, name
     assert readers == {"harness/evaluation/promise.py", "harness/views/reviewing.py"}
+
+
+# --- what became of verdicts
+
+
+def result(word: str) -> Any:
+    parsed = taken(said(word))
+    assert parsed.result is not None
+    return Review(asked_by="[review] symbols: VALUE is changed", model="m", result=parsed.result)
+
+
+def reviewed() -> Study:
+    """Five reviewed trials: kept, kept and gone, blocked and approved and kept, left, waiting; one without a verdict."""
+    kept = KEEP.model_copy(update={"value": 1.1, "gain": 0.1})
+    stopped = critic.blocked(kept, "review_failed", "why", Bar(ref=1.2))
+    verdicts = {1: kept, 2: kept, 3: stopped, 4: stopped, 5: stopped, 6: stopped}
+    rows = [
+        row(trial=0, verdict=KEEP),
+        *(row(trial=number, verdict=one) for number, one in verdicts.items()),
+        row(trial=7, verdict=kept, approves=3),
+    ]
+    study = Study(rows=rows, row_count=len(rows), rereadings={2: [1.1, 1.21]})
+    words = {1: "pass", 2: "pass", 3: "fail", 4: "uncertain", 5: "fail"}
+    study.reviewing.reviews = {
+        **{trial: result(word) for trial, word in words.items()},
+        6: Review(asked_by="a", model="m", void="prose", detail="no call"),
+    }
+    study.reviewing.approved = {3: "proposed", 6: "the incumbent has been replaced"}
+    study.inbox.settled = {
+        "review:4": Resolved(question=2, option="leave", by="deadline"),
+        "review:3": Resolved(question=1, option="keep", by="person"),
+    }
+    return study
+
+
+def test_verdicts_are_set_against_what_became_of_them() -> None:
+    study = reviewed()
+    fates = {trial: reviewing.fate(study, trial) for trial in study.reviewing.reviews}
+    assert fates == {
+        1: "kept", 2: "kept, gone when measured again", 3: "approved and kept", 4: "left", 5: "waits for an answer", 6: "approved too late",
+    }  # fmt: skip
+    text = reviewing.section(study)
+    assert "approved by a person and kept again): 1" in text and "gone when measured again): 1" in text
+    assert "| pass | 1 | 1 |" in text and "prose: no call" in text
+    assert reviewing.section(Study()) == reviewing.calibration(Study()) == "" and reviewing.status_lines(Study()) == []
+    assert reviewing.status_lines(study) == ["  reviews    6 reviews: 2 pass, 2 fail, 1 uncertain, 1 none"]
+
+
+def test_the_report_shows_what_predictions_were_worth() -> None:
+    told = [("0.02", 0.01), ("0.02 to 0.04", 0.05), ("much", 0.3)]
+    rows = [
+        row(trial=number, expected=text, verdict=KEEP.model_copy(update={"gain": gain, "standard_error": 0.01}))
+        for number, (text, gain) in enumerate(told)
+    ]
+    text = reviewing.calibration(Study(rows=rows, row_count=3))
+    assert "above 1, up to 3 | 2 | +0.0250 | +0.0300 | 2 of 2 | 1 of 2" in text and "Nothing rests on a prediction" in text

@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +18,14 @@ import pytest
 from harness import __version__
 from harness.artifacts.call_events import Answered, Asked
 from harness.artifacts.oversight_events import Escalated, Lapsed, Reviewed
+from harness.artifacts.trial_dir import StudyDir
 from harness.control import inbox as inboxes
 from harness.errors import UserFault
+from harness.evaluation import critic
+from harness.execution.clock import SystemClock
 from harness.proposers import asking, reviewer
 from harness.questions import Question
+from harness.rules import parse
 from harness.trial import FAILED, MEASURED, Status
 from tests.messages_stub import (
     Answer,
@@ -36,8 +44,10 @@ from tests.messages_stub import (
     text,
     tool_use,
 )  # fmt: skip
+from tests.meters import FreeMeter
 from tests.models import Script, Step, lower_and_submit
 from tests.projects import (
+    ROOT,
     edits_file,
     folder_of,
     git,
@@ -292,6 +302,15 @@ def test_a_change_that_does_not_fit_is_not_reviewed(tmp_path: Path) -> None:
     assert study.rows[1].status is Status.BLOCKED and study.reviewing.reviews[1].void == "too_large" and study.reviewing.made == 0
 
 
+def test_without_criteria_there_is_no_verdict(tmp_path: Path) -> None:
+    """Should an edit of program.md leave none, nobody is paid and nothing is kept."""
+    given = critic.build("+VALUE = 1.1", (), ("only train.py",))
+    law = parse("```toml rules\n[stop]\ntrials = 1\n```\n")
+    one = reviewer.Reviewer(law, StudyDir(tmp_path, "t"), FreeMeter(), str, SystemClock())
+    review = one.review(given, "a rule", 1, 1, tmp_path / "review.json")
+    assert review is not None and review.void == "no_criteria" and not critic.passes(review)
+
+
 def test_every_review_counts_against_the_budget(tmp_path: Path) -> None:
     with stub(Script([verdict()])) as server:
         project = project_with(tmp_path / "p", server.url, f"{LAW}\nin_all = 1")
@@ -348,6 +367,39 @@ def test_a_kill_in_the_middle_of_a_review_asks_at_most_once_more_and_keeps_once(
     assert not study.calls.open and study.reviewing.made == (1 if point == "journal:reviewed" else 2)
 
 
+def test_a_signal_in_the_middle_of_a_review_ends_the_night_and_the_trial_waits(tmp_path: Path) -> None:
+    """The call is settled; the next harness asks once more and keeps."""
+    with stub(Script([silent(60), verdict()])) as server:
+        project = project_with(tmp_path / "p", server.url)
+        words = [
+            sys.executable,
+            "-m",
+            "harness",
+            "run",
+            "--tag",
+            "t",
+            "--proposer",
+            "scripted",
+            "--edits",
+            str(one_better(tmp_path)),
+            "--trials",
+            "1",
+        ]
+        run = subprocess.Popen(
+            words, cwd=project, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 60
+        while not server.asked and run.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == 130
+        study = study_of(project)
+        assert study.current is not None and study.current.verdict is None and not study.calls.open and study.reviewing.reviews == {}
+        resume_study(project)
+        assert len(server.asked) == 2
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.KEEP]
+
+
 def test_a_review_that_was_cut_off_twice_is_none(tmp_path: Path) -> None:
     with stub(lambda body: tool_use("verdict", said(body))) as server:
         project = project_with(tmp_path / "p", server.url)
@@ -368,9 +420,7 @@ def test_what_a_person_approves_is_trained_and_judged_again_without_a_review(tmp
         assert len(server.asked) == 1
     study = study_of(project)
     row, first = study.rows[3], study.rows[1]
-    assert (
-        row.approves == 1 and row.proposer == "approved" and row.title == first.title and row.change.ast_sha256 == first.change.ast_sha256
-    )
+    assert row.approves == 1 and row.proposer == "person" and row.title == first.title and row.change.ast_sha256 == first.change.ast_sha256
     assert row.status is Status.KEEP and study.incumbent == row and len(row.readings) == 1
     assert study.reviewing.approved == {1: "proposed"}
     answered = resume_study(project, trials=4)

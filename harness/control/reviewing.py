@@ -108,7 +108,7 @@ class Reviewing:
             texts = {name: self._text_at(row.commit, name) for name in rules.scope.editable}
             files: dict[str, str | None] = {name: text for name, text in texts.items() if text != self._text_at(tip, name)}
             return told.model_copy(update={
-                "id": number, "parent": tip, "files": files, "proposer": "approved", "model": None, "usage": {}, "cost_usd": None, "replicates": None,
+                "id": number, "parent": tip, "files": files, "proposer": "person", "model": None, "usage": {}, "cost_usd": None, "replicates": None,
                 "repairs": None, "approves": trial,
             })  # fmt: skip
         return None
@@ -127,7 +127,7 @@ class Reviewing:
             return none.model_copy(update={"void": "lost", "detail": f"it was asked for {MOST_REQUESTS} times and cut off each time"})
         if fold.made >= rules.review.in_all:
             return none.model_copy(update={"void": "in_all", "detail": f"all {rules.review.in_all} reviews are used ([review] in_all)"})
-        given = critic.build(diff, critic.criteria(rules), critic.floor(rules))
+        given = critic.build(diff, rules.review.criteria, critic.floor(rules))
         one = Reviewer(rules, self._recorder.folder, _ReviewMeter(self._meter, row.trial), self._interrupted, self._clock)
         return one.review(given, asked_by, row.proposal or 0, row.trial, self._recorder.folder.trial(row.folder).review)
 

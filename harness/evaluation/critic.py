@@ -17,11 +17,6 @@ from harness.reviews import Review
 from harness.rules import Rules
 from harness.trial import Bar, Status, Verdict
 
-USUAL_CRITERIA = (
-    "The change does what its code says and nothing else: it reads, writes and calls nothing that training does not need.",
-    "It trains a better model; it does not remember, read or weaken what is measured, nor the clock or the seed by which it is compared.",
-    "Every added line is needed for what the change does.",
-)
 CLOCKS = {"tokens": "training tokens", "wall": "seconds of training", "cpu": "CPU seconds of training"}
 
 
@@ -36,11 +31,6 @@ class Input(Record):
 def build(diff: str, criteria: Sequence[str], floor: Sequence[str]) -> Input:
     """The input of a review, of these three and nothing else."""
     return Input(diff=diff, criteria=tuple(criteria), floor=tuple(floor))
-
-
-def criteria(rules: Rules) -> tuple[str, ...]:
-    """The closing criteria of program.md, or three that fit every study."""
-    return rules.review.criteria or USUAL_CRITERIA
 
 
 def floor(rules: Rules) -> tuple[str, ...]:

@@ -129,6 +129,8 @@ class Reviewer:
     def review(self, given: Input, asked_by: str, proposal: int, trial: int, into: Path) -> Review | None:
         """One review of `given`, kept in the file `into`; `None` when it was interrupted."""
         review = Review(asked_by=asked_by, model=self._law.names[0], input_sha256=digest(given))
+        if not given.criteria:
+            return _void(review, "no_criteria", "[review] criteria is empty: there is nothing to judge by")
         if not given.diff.strip():
             return _void(review, "empty", "without comments nothing is changed")
         if (size := len(given.diff.encode())) > MOST_DIFF_BYTES:
