@@ -21,6 +21,9 @@ class Ban(Section):
     imports: Names = ()
 
 
+NO_BAN = Ban()
+
+
 class Correction(Section):
     """Bounded repair of a failed candidate: how often each is repaired, how many repairs a study may have, how long one may be without a stated structural reason.
 

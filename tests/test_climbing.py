@@ -6,8 +6,8 @@ import pytest
 
 from harness.graph import duplicates, merging
 from harness.proposers.climbing import RECENT, REFUSED, Climbing
+from harness.proposers.constants import find_constants
 from harness.proposers.protocol import Briefing, NearMiss, Past
-from harness.proposers.search import find_constants
 from harness.trial import Proposal, Status
 
 TRAIN = "".join(f"RATE_{letter} = 0.{number}\n" for number, letter in enumerate("ABCDEFGHIJKLMN", 1)) + "DEPTH = 4\nBIAS = False\n"

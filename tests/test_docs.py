@@ -56,7 +56,13 @@ def test_a_keys_default_and_example_are_those_of_the_code(section: str, key: str
     )
     stop = "" if section == "stop" else "[stop]\ntrials = 1\n"
     extra = 'clock = "wall"\n' if key == "amount" else ""
-    more = "amount = 300\n" if key == "clock" else ""
+    more = (
+        "amount = 300\n"
+        if key == "clock"
+        else "criteria = ['It can be taken out again.']\n"
+        if section == "review" and key != "criteria"
+        else ""
+    )
     rules = parse("```toml rules\n" + stop + f"[{section}]\n{extra}{more}" + "\n".join(lines.values()) + "\n```\n")
     assert getattr(getattr(rules, section), key) is not None
 

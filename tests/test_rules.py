@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,8 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "deadline with a line end": ('[stop]\ndeadline = "07:30\\n"\n', 2, '"HH:MM"'),
     "deadline as a TOML time": ("[stop]\ndeadline = 07:30:00\n", 2, "[stop] deadline: input should be a valid string"),
     "band upside down": (f"{STOP}[metric]\nplausible = [9, 1]\n", 4, "low < high"),
-    "editable and protected": (f'{STOP}[scope]\nprotected = ["train.py"]\n', 3, "'train.py' is both editable and protected"),
-    "editable in a protected folder": (f'{STOP}[scope]\neditable = ["harness/rules.py"]\n', 3, "both editable and protected"),
+    "editable and protected": (f'{STOP}[scope]\nprotected = ["train.py"]\n', 4, "'train.py' is both in [scope] editable ([\"train.py\"] by default) and in protected (line 7); take it out of one list"),
+    "editable in a protected folder": (f'{STOP}[scope]\neditable = ["harness/rules.py"]\n', 4, "is both in [scope] editable (line 7) and in protected (["),
     "editable measure": (f'{STOP}[scope]\neditable = ["prepare.py"]\nprotected = []\n', 4, "must not name prepare.py"),
     "editable above": (f'{STOP}[scope]\neditable = ["../train.py"]\n', 4, "below the project's folder"),
     "editable absolute": (f'{STOP}[scope]\neditable = ["/train.py"]\n', 4, "below the project's folder"),
@@ -99,7 +100,19 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "editable in disguise": (f'{STOP}[scope]\neditable = ["./prepare.py"]\n', 4, "plainly written"),
     "editable nothing": (f"{STOP}[scope]\neditable = []\n", 4, "at least 1 item"),
     "editable empty": (f'{STOP}[scope]\neditable = [""]\n', 4, "below the project's folder"),
-    "too short a limit": (f'{STOP}[trial]\nclock = "wall"\namount = 300\ntrain_seconds = 60\n', 6, "every trial would time out"),
+    "too short a limit": (f'{STOP}[trial]\nclock = "wall"\namount = 300\ntrain_seconds = 60\n', 6, "[trial] train_seconds (line 9) is shorter than amount (line 8): every trial would time out"),
+    "a limit shorter than the amount by default": (f'{STOP}[trial]\namount = 1000\nclock = "cpu"\n', 4, "[trial] train_seconds (900.0 by default) is shorter than amount (line 7): every trial would time out"),
+    "a target nobody believes": ('[stop]\ntrials = 1\ntarget = 0.2\n', 3, "[stop] target (line 6) lies outside [metric] plausible ([0.3, 20.0] by default): a value that good is never believed"),
+    "an axis without a name": (f'{STOP}[ban]\naxes = ["DEPTH", "--"]\n', 4, "[ban] axes (line 7): '--' has no letter and no digit"),
+    "a word of braces": (f'{STOP}[ban]\nwords = ["{{0}}", "{{}}"]\n', 4, "[ban] words (line 7): '{}' has no letter and no digit"),
+    "an import with its keyword": (f'{STOP}[ban]\nimports = ["import os"]\n', 4, "[ban] imports (line 7): 'import os' is no name of a module"),
+    "one constant for both batches": (f'{STOP}[correction]\ntotal_batch = "DEVICE_ROWS"\n', 4, '[correction] micro_batch ("DEVICE_ROWS" by default) and total_batch (line 7) are the same constant'),
+    "a rung twice": (f'{STOP}[stall]\nrungs = ["ask", "radical", "ask"]\n', 4, "[stall] rungs (line 7) names 'ask' twice"),
+    "a review without criteria": (f'{STOP}[review]\nadded_lines = 0\n', 4, "[review] added_lines (line 7) asks for reviews, but criteria ([] by default) is empty"),
+    "a review by an empty list": (f'{STOP}[review]\ncriteria = []\nimplausible = true\n', 5, "[review] implausible (line 8) asks for reviews, but criteria (line 7) is empty"),
+    "a criterion without a word": (f'{STOP}[review]\ncriteria = ["--"]\n', 4, "[review] criteria (line 7) has an entry without a word"),
+    "quiet hours without an hour": (f'{STOP}[escalation]\nquiet = ["22:30", "22:30"]\n', 4, "[escalation] quiet (line 7) begins and ends at 22:30"),
+    "a call dearer than the study": ("[stop]\ntrials = 1\ndollars = 1\n\n[proposer]\ncall_dollars = 2\n", 6, "[proposer] call_dollars (line 9) is more than [stop] dollars (line 6), which is for the whole study"),
     "half a token": (f"{STOP}[trial]\namount = 10.5\n", 4, "whole number of tokens"),
     "no end": ("[metric]\n[stop]\ntarget = 1.0\n", 2, "a study must end by itself"),
     "no stop at all": ("[metric]\n", 1, "[stop] needs at least one of trials, hours, deadline"),
@@ -111,6 +124,10 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "table twice": (f"{STOP}{STOP}", 3, "not valid TOML: cannot declare"),
     "open to the end": (f'{STOP}[metric]\nname = """\n', 5, "not valid TOML"),
     "a number of 5000 digits": (f"{STOP}[trial]\namount = {'9' * 5000}\n", 5, "not valid TOML"),
+    "a value thousands of tables deep": ("stop.trials" + ".a" * 900 + " = 1\n", 1, "valid integer"),
+    "an unknown table thousands deep": ("x" + ".a" * 900 + f" = 1\n{STOP}", 1, "unknown table 'x'"),
+    "a key of 5000 characters": (f"{STOP}{'k' * 5000} = 1\n", 3, "unknown key"),
+    "a block without an end in sight": (f"{STOP}{'# prose' * 11000}\n", 0, "the rules block is longer than 64 KiB"),
     "a thousand brackets": (f"{STOP}[run]\ncommand = {'[' * 1000}\n", 5, "not valid TOML"),
 }  # fmt: skip
 
@@ -177,6 +194,35 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
         load(tmp_path / "program.md")
     with pytest.raises(RulesInvalid, match="cannot be read: Is a directory"):
         load(tmp_path)
+
+
+def test_a_file_that_is_no_file_or_has_no_end_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "program.md"
+    path.write_bytes(program(STOP).encode() + b"x" * (1024 * 1024))
+    with pytest.raises(RulesInvalid, match="larger than 1,024 KiB"):
+        load(path)
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/tty")):
+        path.unlink()
+        path.symlink_to(target)
+        with pytest.raises(RulesInvalid, match=r"no regular file|No such device"):
+            load(path)
+
+
+def test_a_nul_byte_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "program.md"
+    path.write_bytes(program(STOP).encode() + b"\n\0\0\n")
+    with pytest.raises(RulesInvalid, match=r"program\.md:10: has a NUL byte"):
+        load(path)
+
+
+def test_no_two_rules_that_are_merely_unusual_contradict_each_other() -> None:
+    unusual = (
+        '[ban]\naxes = ["DEPTH"]\n[review]\nsymbols = ["DEPTH"]\ncriteria = ["c"]\n', '[correction]\nattempts = 0\ntotal_batch = "DEVICE_ROWS"\n',
+        '[escalation]\nquiet = ["22:30", "06:30"]\n', "[stall]\nrungs = []\n", "[stop]\nplateau = 5\ntarget = 0.95\n",
+    )  # fmt: skip
+    for lines in unusual:
+        assert parse(program(lines + ("" if "[stop]" in lines else "[stop]\n") + "trials = 1\n"))
 
 
 @pytest.mark.parametrize("start", [b"", codecs.BOM_UTF8])

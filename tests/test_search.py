@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.graph import duplicates
+from harness.proposers.constants import find_constants
 from harness.proposers.protocol import Briefing, Past, Proposer
-from harness.proposers.search import Search, find_constants, replay, turned
+from harness.proposers.search import Search, replay, turned
 from harness.trial import Proposal, Status
 
 TRAIN = '''"""Größe."""

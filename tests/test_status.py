@@ -86,7 +86,7 @@ def test_a_trial_in_progress_is_named() -> None:
 def test_limits_that_are_not_set_are_none_and_deadlines_are_shown() -> None:
     night = make.Night(limits={"trials": None, "hours": None, "deadline": "07:30"})
     study = make.study(2, of=night)
-    unset = dict.fromkeys(("trials", "seconds", "calls", "tokens", "dollars", "retries"))
+    unset = dict.fromkeys(("trials", "seconds", "calls", "tokens", "dollars", "retries", "repairs", "reviews"))
     assert status.budget_left(study) == {**unset, "deadline": "07:30"}
     assert status.budget_sentence(study) == "until 07:30"
     assert status.budget_sentence(Study()) == "no limit"

@@ -28,6 +28,8 @@ def left(study: Study, allowed: Limits, rules: Rules, now: datetime) -> BudgetLe
         trials=max(0, allowed.trials - study.trials) if allowed.trials else None,
         seconds=round(max(0.0, min(seconds)), 1) if seconds else None,
         crashes=max(0, rules.escalation.consecutive_crashes - study.crashes_in_a_row),
+        repairs=max(0, rules.correction.in_all - study.repairs.made) if rules.correction.attempts else None,
+        reviews=max(0, rules.review.in_all - study.reviewing.made) if rules.review.asked_for else None,
         **money.left(study.calls, allowed),
     )
 

@@ -151,7 +151,9 @@ class Desk:
     def _briefing(self, proposer: Proposer, rules: Rules, number: int, tip: str) -> Briefing:
         study, started, files = self._study, self._study.started, self._texts(self._overseer.repairing.base(tip, proposer.reads), rules)
         assert started is not None, "a study that proposes has started"
-        told = briefing.build(study, number, tip, files, f"{rules.metric.name}, {rules.metric.direction} is better", self._recorder.folder)
+        told = briefing.build(
+            study, number, tip, files, f"{rules.metric.name}, {rules.metric.direction} is better", rules.ban, self._recorder.folder
+        )
         if not proposer.reads:
             return told
         program = self._recorder.folder.program.read_bytes().decode("utf-8-sig")

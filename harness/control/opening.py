@@ -16,7 +16,7 @@ from harness.artifacts.provenance import FixedFiles
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.conditions import DeviceState, at_the_beginning
-from harness.control import budget, limits, recovery
+from harness.control import budget, limits, lint, recovery
 from harness.control.admission import Admission
 from harness.control.company import Company as Company
 from harness.control.company import Wishes as Wishes
@@ -33,7 +33,7 @@ from harness.control.readings import Bench
 from harness.control.recorder import Recorder
 from harness.control.repairing import Repairing
 from harness.control.reviewing import Reviewing
-from harness.control.steering import Steering, stored_rules
+from harness.control.steering import Steering, doubts, stored_rules
 from harness.control.watching import Watching
 from harness.errors import BranchMoved, InfrastructureFault, RatchetError, StudyUnknown
 from harness.evaluation.evaluator import Evaluator
@@ -47,7 +47,7 @@ from harness.execution.workplace import needed_files, resolve_command
 from harness.graph import plumbing
 from harness.graph.ratchet import Ratchet
 from harness.proposers import registry
-from harness.rules import load
+from harness.rules import contents, read
 from harness.trial import Stop
 
 AMOUNTS = ("trials", "hours", "deadline", "dollars")
@@ -58,7 +58,8 @@ def start(wishes: Wishes, company: Company) -> Stop:
     folder = StudyDir(wishes.project.resolve(), wishes.tag)
     check_tag(wishes.tag)
     must_be_new(folder)
-    rules = load(wishes.program)
+    raw = contents(wishes.program)  # read once: an edit made during the start is the first one of the study
+    rules = read(raw, wishes.program)
     proposer = registry.named(rules, wishes.proposer)
     amounts = {name: getattr(wishes, name) for name in AMOUNTS}
     allowed = limits.at_start(rules, company.clock.now(), amounts)
@@ -79,7 +80,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
             ratchet.commit_working_files(needed, f"chore: baseline of study {wishes.tag}")
         head = ratchet.baseline(needed)
         durable.replace(folder.prepare, ratchet.text_at(head, "prepare.py").encode())
-        durable.replace(folder.program, wishes.program.read_bytes())
+        durable.replace(folder.program, raw)
         options = registry.keep(proposer, wishes.options, folder.edits)
         ratchet.open_branch(head)
         allowed = limits.at_start(rules, company.clock.now(), amounts)
@@ -92,7 +93,8 @@ def start(wishes: Wishes, company: Company) -> Stop:
         )  # fmt: skip
         with _recorder(folder, Study(), Position(), company) as recorder:
             recorder.emit(event)
-            _forewarn(recorder, proposer=warnings, device=at_the_beginning(event.device_state))
+            said = lint.new((), doubts(raw, rules, company.clock.now()))
+            _forewarn(recorder, proposer=warnings, device=at_the_beginning(event.device_state), lint=said)
             return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company, box, event.device_state)
 
 

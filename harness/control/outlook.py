@@ -20,7 +20,9 @@ from harness.control import budget, forecast, limits, tariffs
 from harness.control.forecast import Forecast, Pace
 from harness.control.limits import Limits
 from harness.control.preconditions import cage, describe, examine
+from harness.control.steering import doubts
 from harness.control.tariffs import Span, Tariff
+from harness.control.wishes import Finding
 from harness.errors import InfrastructureFault, JournalCorrupt, Locked, RulesInvalid, UserFault
 from harness.evaluation import noise
 from harness.execution import device as devices
@@ -32,7 +34,7 @@ from harness.graph.ratchet import Ratchet
 from harness.proposers import account, agents, registry
 from harness.proposers.prices import Price
 from harness.proposers.wire import KEYS
-from harness.rules import Rules, load
+from harness.rules import Rules, contents, load, read
 from harness.trial import OFFLINE
 
 T = TypeVar("T")
@@ -72,6 +74,7 @@ class Outlook:
     missing: Mapping[str, str]
     refusals: tuple[str, ...]
     findings: tuple[str, ...]
+    doubts: tuple[Finding, ...] = ()
 
 
 @dataclass
@@ -96,7 +99,8 @@ def look(
     project: Path, program: Path, proposer: str | None, amounts: Mapping[str, Any], offline: bool, clock: Clock | None = None
 ) -> Outlook:
     """The whole look; only rules that cannot be read end it, with their own `RulesInvalid`."""
-    rules, now, notes = load(program), (clock or SystemClock()).now(), _Notes()
+    raw = contents(program)
+    rules, now, notes = read(raw, program), (clock or SystemClock()).now(), _Notes()
     name = registry.named(rules, proposer)
     shares = {str(one): share for one, share in (rules.proposer.mix or {}).items()} if name == registry.MIX else {name: 1.0}
     allowed = limits.at_start(rules, now, amounts)
@@ -128,6 +132,7 @@ def look(
     return Outlook(
         program=program, rules=rules, now=now, allowed=allowed, proposer=name, shares=shares, device=device.name if device else None, data=data,
         paid=paid, pace=pace, wait=wait, tariffs=tariff, forecast=night, readings=readings, missing=notes.missing, refusals=tuple(notes.refusals), findings=tuple(findings),
+        doubts=doubts(raw, rules, now),
     )  # fmt: skip
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness import program_file
 from harness.artifacts import durable
 from harness.artifacts.events import RulesChanged, Warned
-from harness.control import limits
+from harness.control import limits, lint
 from harness.control.limits import Limits
+from harness.control.lint import Surroundings
 from harness.control.recorder import Recorder
+from harness.control.wishes import Finding
 from harness.errors import InfrastructureFault, RulesInvalid
 from harness.execution.workplace import resolve_command
 from harness.rules import Rules, load, read
+
+DIFF_LINES = 2000  # difflib takes seconds for more
+DIFF_CHARACTERS = 16_000
 
 
 class Steering:
@@ -35,7 +42,10 @@ class Steering:
     def reread(self, now: datetime) -> Rules:
         """The rules for the next trial."""
         try:
-            raw = self._program.read_bytes()
+            raw = program_file.contents(self._program)
+        except RulesInvalid as error:
+            self._complain(str(error), f"{error}; the last valid rules stay in force")
+            return self.rules
         except OSError as error:
             self._complain(f"missing:{error.errno}", f"{self._program}: {error.strerror}; the last valid rules stay in force")
             return self.rules
@@ -57,13 +67,16 @@ class Steering:
 
     def _adopt(self, new: Rules, raw: bytes, now: datetime) -> None:
         stored = self._recorder.folder.program
-        old = _lines(stored.read_bytes()) if stored.exists() else []
-        diff = "\n".join(difflib.unified_diff(old, _lines(raw), "before", "after", lineterm=""))
+        stored_bytes = stored.read_bytes() if stored.exists() else b""
+        diff = difference(_lines(stored_bytes), _lines(raw))
         flags, self.flags = {name: value for name, value in self.flags.items() if value is not None}, {}
         amended = limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=flags)
         allowed = amended.model_dump(mode="json") if amended != self.limits else None
+        before = doubts(stored_bytes, self.rules, now) if stored_bytes else ()
         durable.replace(stored, raw)
-        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:16_000], limits=allowed))
+        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:DIFF_CHARACTERS], limits=allowed))
+        for said in lint.new(before, doubts(raw, new, now)):
+            self._recorder.emit(Warned(code="lint", message=said))
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""
@@ -94,9 +107,26 @@ class Steering:
             self._recorder.emit(Warned(code="rules", message=message))
 
 
+def doubts(raw: bytes, rules: Rules, now: datetime) -> tuple[Finding, ...]:
+    """What the program.md of these bytes may not mean, here and now."""
+    return lint.warnings(raw.decode("utf-8-sig"), rules, Surroundings(environ=frozenset(os.environ), now=now))
+
+
 def stored_rules(path: Path, fallback: Path) -> Rules:
     """The last valid rules of a study, from its own copy."""
     return load(path if path.exists() else fallback)
+
+
+def difference(old: list[str], new: list[str]) -> str:
+    """A unified diff, made in no time: of long texts only from the first to the last line that differs, and of too many such lines only their number."""
+    if max(len(old), len(new)) <= DIFF_LINES:
+        return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+    head = next((n for n, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), min(len(old), len(new)))
+    tail = next((n for n, (one, other) in enumerate(zip(old[:head:-1], new[:head:-1], strict=False)) if one != other), 0)
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    if max(len(old), len(new)) > DIFF_LINES:
+        return f"from line {head + 1} on {len(old):,} lines became {len(new):,}"
+    return "\n".join(difflib.unified_diff(old, new, f"before, from line {head + 1}", f"after, from line {head + 1}", lineterm=""))
 
 
 def _lines(raw: bytes) -> list[str]:

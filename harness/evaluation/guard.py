@@ -1,6 +1,7 @@
 """May this proposal run? Pure checks on its text, cheapest first; what does not pass costs no device time.
 
-Reason codes: `out_of_scope`, `empty`, `too_big`, `characters`, `syntax`, `literal`, `contract`, `no_change`, `seed_only`, `duplicate`.
+Reason codes: `out_of_scope`, `empty`, `too_big`, `characters`, `syntax`, `literal`, `contract`, `no_change`, `seed_only`,
+`banned`, `duplicate`.
 The guard keeps data from being carried in as text and work from being wasted. It is no sandbox: what the code *does* is contained by
 execution/, and what it *claims* is checked by the evaluator.
 """
@@ -12,7 +13,7 @@ import re
 from collections.abc import Mapping
 
 from harness.errors import ProposalRefused
-from harness.evaluation import carried
+from harness.evaluation import bans, carried
 from harness.graph import duplicates
 from harness.rules import Rules
 from harness.sections import Scope
@@ -33,6 +34,7 @@ def check(proposal: Proposal, rules: Rules, parents: Mapping[str, str], known: M
         _check_contract(path, tree, parents.get(path, ""))
     after = {**parents, **texts}
     _check_difference(parents, after)
+    bans.check(proposal, rules.ban, parents, after)
     change = duplicates.change_all(parents, after)
     earlier = known.get(change.ast_sha256, known.get(change.file_sha256))
     if earlier is not None:

@@ -10,9 +10,11 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from harness.evaluation import bans
 from harness.graph import duplicates, merging
+from harness.proposers.constants import Constant, Number, find_constants
 from harness.proposers.protocol import Briefing, NearMiss
-from harness.proposers.search import Constant, Number, Search, find_constants, turned
+from harness.proposers.search import Search, turned
 from harness.trial import Proposal
 
 RECENT = 10  # proposals
@@ -43,7 +45,7 @@ class Climbing:
     def _rested(self, briefing: Briefing) -> Proposal | None:
         """An axis that the latest proposals did not turn; where all were turned, one of the half that rested longest."""
         last = {one.axis: number for number, one in enumerate(briefing.past)}
-        names = [constant.name for constant in find_constants(_text(briefing)[1])]
+        names = [constant.name for constant in find_constants(_text(briefing)[1], briefing.ban)]
         rested = [name for name in names if last.get(name, -1) < len(briefing.past) - RECENT]
         by_rest = sorted(names, key=lambda name: last.get(name, -1))
         return self._search.propose(briefing, rested or by_rest[: (len(names) + 1) // 2])
@@ -51,7 +53,8 @@ class Climbing:
     def _combined(self, briefing: Briefing) -> Proposal | None:
         """The first pair or three of the near misses, the best first, that was not tried together and goes into one edit."""
         known = {one.edit for one in briefing.past}
-        for several in _groups(briefing.near):
+        near = [one for one in briefing.near if not bans.axis_named(briefing.ban, one.axis)]
+        for several in _groups(near):
             edit = _short("combined: " + "; ".join(f"trial {one.trial} ({one.edit or one.axis})" for one in several))
             files = None if edit in known else _merged(briefing, several)
             if files:
@@ -64,7 +67,7 @@ class Climbing:
     def _radical(self, briefing: Briefing) -> Proposal | None:
         """By turns a step of one constant beyond the usual, and several constants at once."""
         path, text = _text(briefing)
-        constants, known = find_constants(text), {one.edit for one in briefing.past}
+        constants, known = find_constants(text, briefing.ban), {one.edit for one in briefing.past}
         rng = random.Random(f"{self._search.seed}:{briefing.number}:radical")
         for _ in range(DRAWS if constants else 0):
             together = SEVERAL if briefing.number % 2 and len(constants) >= SEVERAL else 1

@@ -81,10 +81,18 @@ def _rules(rules: Rules) -> str:
         _keep(rules),
         "Refused without a trial: a file that does not compile or lost load_model; hidden characters; a change of spelling, comments or a seed only; "
         "a program that was measured before.",
+        *_banned(rules),
         "A crash, a time-out or a lack of memory costs a trial, and the next proposal starts from the incumbent again. "
         f"{rules.escalation.consecutive_crashes} failed trials or {rules.escalation.refused_proposals} refused proposals in a row end the study.",
     ]
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _banned(rules: Rules) -> list[str]:
+    law = rules.ban
+    parts = (("a change of ", law.axes), ("an added line with the word ", law.words), ("an import of ", law.imports))
+    said = "; ".join(f"{what}{_paths(names)}" for what, names in parts if names)
+    return [f"Banned by the person, and refused without a trial: {said}."] if said else []
 
 
 def _budget(rules: Rules) -> str:

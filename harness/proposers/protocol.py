@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from harness.oversight import Ban
 from harness.trial import Proposal, Record, Status
 
 
@@ -51,9 +52,8 @@ class Page(Record):
 class Briefing(Record):
     """What a proposer is told. `files` holds the texts of the files in scope at the incumbent.
 
-    `owed` counts earlier proposals that were nobody's turn. `page` is the whole of it in words, made only for a proposer that `reads`.
-    `rung` is the one of the stall ladder that is in force, '' on the ground; on
-    `combine`, `near` are the near misses that change different parts.
+    `ban` is what the rules forbid to propose, `owed` counts earlier proposals that were nobody's turn. `page` is the whole of it in words, made only
+    for a proposer that `reads`. `rung` is the one of the stall ladder that is in force, '' on the ground; on `combine`, `near` are the near misses that change different parts.
     """
 
     number: int
@@ -62,6 +62,7 @@ class Briefing(Record):
     past: tuple[Past, ...]
     goal: str
     direction: str
+    ban: Ban = Ban()
     page: Page | None = None
     owed: int = 0
     rung: str = ""

@@ -4,24 +4,21 @@ One upper-case number or flag is turned a trial: rates x or / 2^0.6, powers of t
 128), fractions +-0.15, small decays as rates, flags flipped. After a failure the other way is tried, after two the step is halved; constants that paid are
 chosen more often; one whose move had no effect at all belongs to code that is not reached, and rests until a keep may have changed what is reached. Weights, ways
 and steps are replayed from `briefing.past`; `random.Random(f"{seed}:{number}")` only chooses among the constants. So a proposal
-is a pure function of seed, past and incumbent, and a restart changes nothing. Seeds are never touched.
+is a pure function of seed, past and incumbent, and a restart changes nothing. Seeds are never touched, nor what `[ban]` names.
 """
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from harness.graph import duplicates
+from harness.proposers.constants import Constant, Number, find_constants
 from harness.proposers.protocol import Briefing, Past
 from harness.trial import FAILED, Proposal, Status
 
-Number = bool | int | float
-
-NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 EDIT = re.compile(r"([A-Z][A-Z0-9_]*): (\S+) -> (\S+)")
 FRACTIONS = re.compile(r"(?:.*_)?(?:FRACTION|FRAC|RATIO|SHARE|BETA\d*|MOMENTUM|DECAY|WARMUP|WARMDOWN|COOLDOWN|DROPOUT|FINAL)(?:_.*)?")
 COUNTS = re.compile(r"(?:.*_)?(?:DEPTH|LAYERS?|BLOCKS|ITERATIONS)(?:_.*)?")  # doubling these seldom fits the budget: +-1
@@ -33,15 +30,6 @@ SHAPES = 64  # whole numbers from here on keep the power of two that divides the
 PAID, UNPAID = 1.5, 0.75
 WEIGHT_FLOOR, WEIGHT_CAP = 0.25, 3.0
 STEP_FLOOR = 0.125  # a rate then moves by 5 %, below the noise of one reading
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A top-level number of train.py and where it stands."""
-
-    name: str
-    value: Number
-    node: ast.expr
 
 
 @dataclass
@@ -95,7 +83,7 @@ class Search:
         """One untried change of one constant, of those `among` these names; `None` when there is no constant or none has an untried move left."""
         path = "train.py" if "train.py" in briefing.files else min(briefing.files, default="")
         text = briefing.files.get(path, "")
-        constants = [one for one in find_constants(text) if among is None or one.name in among]
+        constants = [one for one in find_constants(text, briefing.ban) if among is None or one.name in among]
         axes = replay(briefing.past, constants)
         moves = _moves(constants, axes)
         if not moves:
@@ -105,22 +93,6 @@ class Search:
         constant, new = rng.choices(moves, weights)[0]
         changed = duplicates.respell(text, constant.node, repr(new))
         return _proposal(briefing, constant, new, {path: changed})
-
-
-def find_constants(text: str) -> list[Constant]:
-    """The upper-case numbers and flags that the text assigns once, at top level, as a literal; seeds are left out."""
-    try:
-        tree = duplicates.parse(text)
-    except SyntaxError:
-        return []
-    assigned = list(duplicates.assignments(tree))
-    names = [name for name, _ in assigned]
-    found = []
-    for name, node in assigned:
-        value = _literal(node)
-        if value is not None and NAME.fullmatch(name) and names.count(name) == 1 and not duplicates.is_seed(name):
-            found.append(Constant(name, value, node))
-    return found
 
 
 def replay(past: Iterable[Past], constants: Iterable[Constant]) -> dict[str, Axis]:
@@ -148,17 +120,6 @@ def _switches(said: str) -> bool:
     """Whether code may be reached or not for a value like this one: a whole number, a flag, or nought."""
     value = _number(said)
     return said in ("True", "False") or (value is not None and (value == 0.0 or ("." not in said and value.is_integer())))
-
-
-def _literal(node: ast.expr) -> Number | None:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        inner = _literal(node.operand)
-        if inner is None or isinstance(inner, bool):
-            return None
-        return -inner if isinstance(node.op, ast.USub) else inner
-    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
-        return node.value
-    return None
 
 
 def _number(said: str) -> float | None:

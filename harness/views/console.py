@@ -15,7 +15,7 @@ from harness.artifacts import events as ev
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import Status
-from harness.views import status
+from harness.views import pace_text, status
 from harness.views.lines import TITLE, line_of
 from harness.views.text import clock, flatten, number
 
@@ -135,6 +135,7 @@ def board(study: Study, phase: str, point: dict[str, Any]) -> Any:
     bar.add_row(ProgressBar(total=1.0, completed=progress, width=30), Text(f"{progress:4.0%}"), Text(_numbers(point)))
     lines = [Text(f"{job}   {phase}", style="bold"), Text(f"gain  {status.gain_text(study)}")]
     lines.append(Text(f"left  {status.budget_sentence(study)}"))
+    lines.append(Text(f"pace  at this pace {pace_text.sentence(study) or 'nothing more'}"))
     lines += [Text(status.row_text(row), style=_style(row)) for row in study.rows[: -status.LAST - 1 : -1]]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"

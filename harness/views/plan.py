@@ -33,6 +33,7 @@ def as_text(seen: Outlook) -> str:
         ["The machine", _row("device", flatten(seen.device or seen.missing.get("device", "unknown"))), _row("data", _data(seen))],
         *([["The models", *_models(seen)]] if set(seen.shares) - OFFLINE else []),
         ["The forecast", *_forecast(seen)],
+        *([["What program.md may not mean:", *(_item(f"line {one.line}: {one.said}") for one in seen.doubts)]] if seen.doubts else []),
         [_verdict(seen), *(_item(said) for said in (*seen.refusals, *seen.findings))],
     ]
     return "\n\n".join("\n".join(part) for part in parts)
@@ -190,6 +191,7 @@ def as_dict(seen: Outlook) -> dict[str, Any]:
         "tariffs": [tariff.model_dump() for tariff in seen.tariffs],
         "refusals": list(seen.refusals),
         "findings": list(seen.findings),
+        "warnings": [{"line": one.line, "said": one.said} for one in seen.doubts],
     }
 
 

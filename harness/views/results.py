@@ -93,10 +93,10 @@ def row_line(row: TrialRow) -> str:
 
 
 def budget_text(left: BudgetLeft | None) -> str:
-    """Every limited counter, as `trials=16 seconds=1200 crashes=5 calls=40 dollars=3.1400`."""
+    """Every limited counter, as `trials=16 seconds=1200 crashes=5 calls=40 dollars=3.1400 repairs=19`."""
     if left is None:
         return ""
-    counters = ((name, getattr(left, name)) for name in ("trials", "seconds", "crashes", *COUNTERS))
+    counters = ((name, getattr(left, name)) for name in ("trials", "seconds", "crashes", *COUNTERS, "repairs", "reviews"))
     return " ".join(f"{name}={value:.{4 if name == 'dollars' else 0}f}" for name, value in counters if value is not None)
 
 

@@ -8,6 +8,7 @@ from harness.control.limits import Limits
 from harness.facts import DataFacts
 from harness.rules import Rules
 from harness.trial import OFFLINE
+from harness.views import oversight_text
 from harness.views.text import duration, flatten, plural
 
 CLOCKS = {"tokens": "training tokens", "wall": "seconds of training", "cpu": "CPU seconds of training"}
@@ -21,7 +22,7 @@ def sentences(rules: Rules, allowed: Limits, asked: Collection[str], data: DataF
     """Table by table; `asked` are the proposers of the night, `data` what prepare.py says of itself."""
     said = {
         "scope": _scope(rules), "metric": _metric(rules), "trial": _trial(rules, data), "run": _run(rules), "sandbox": _sandbox(rules), "audit": _audit(rules, data), "result": _result(rules), "crash": _crash(rules),
-        "keep": _keep(rules), "log": _log(rules), "escalation": _escalation(rules), "stop": stop(rules, allowed), "proposer": _proposer(rules, asked),
+        "keep": _keep(rules), "log": _log(rules), **oversight_text.sentences(rules), "stop": stop(rules, allowed), "proposer": _proposer(rules, asked),
     }  # fmt: skip
     return {**said, "model": _model(rules)} if "anthropic" in asked else said
 
@@ -106,11 +107,6 @@ def _keep(rules: Rules) -> str:
 def _log(rules: Rules) -> str:
     whose = "kept trials" if rules.log.checkpoints == "kept" else "all trials"
     return f"the models of {whose} stay on disk; a log is cut to its last {rules.log.train_log_kb:,} KiB"
-
-
-def _escalation(rules: Rules) -> str:
-    law = rules.escalation
-    return f"{law.consecutive_crashes:,} failed trials or {law.refused_proposals:,} refused proposals in a row end the night (exit code 3)"
 
 
 def stop(rules: Rules, allowed: Limits) -> str:

@@ -12,6 +12,7 @@ from harness.graph.lineage import LogEntry
 from harness.trial import FAILED, Proposal, Reading
 from harness.views import models, reviewing, status
 from harness.views.device import conditions_text
+from harness.views.results import budget_text
 from harness.views.text import flatten, number, signed
 
 
@@ -28,6 +29,8 @@ def as_text(row: TrialRow, study: Study, folder: StudyDir) -> str:
         lines.append(f"  proposer  {_proposer(row, told, folder)}")
     lines += [*_rehearsal(row), *(_reading(reading) for reading in row.readings)]
     lines += [*_verdict(row), *reviewing.show_lines(row, study, files)]
+    if row.budget_left is not None:
+        lines.append(f"  left      {budget_text(row.budget_left)}")
     if row.commit:
         lines += [f"  replay    {status.replay(row, study)}", f"  evidence  {files.path}"]
     if row.status in FAILED and (log := files.reading(row.readings[-1].replicate).train_log if row.readings else files.path).is_file():

@@ -14,7 +14,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views import inbox, models, reviewing, stalls
+from harness.views import inbox, left, models, pace_text, reviewing, stalls
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
@@ -68,6 +68,7 @@ def budget_left(study: Study) -> dict[str, Any]:
         "seconds": max(0.0, float(hours) * 3600 - study.elapsed) if hours is not None else None,
         "deadline": study.limits.get("deadline"),
         **models.left(study),
+        **left.oversight(study),
     }
 
 
@@ -123,6 +124,7 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
         "sigma": study.noise.sigma if study.noise else None,
         "limits": dict(study.limits),
         "budget_left": budget_left(study),
+        "at_this_pace": pace_text.facts(study),
         "models": models.facts(study),
         "stall": stalls.facts(study),
         "elapsed_seconds": study.elapsed,
@@ -148,7 +150,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  gain       {gain_text(study)}",
         f"  budget     {budget_sentence(study)}",
         f"  sandbox    {sandbox_text(study.started)}",
-        *(line for part in (models, inbox, stalls, reviewing) for line in part.status_lines(study)),
+        *(line for part in (pace_text, models, inbox, stalls, reviewing) for line in part.status_lines(study)),
     ]
     if study.current:
         number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1
@@ -226,14 +228,14 @@ def sandbox_text(started: StudyStarted) -> str:
 
 def budget_sentence(study: Study) -> str:
     """What is left of each limit."""
-    left, parts = budget_left(study), []
-    if left["trials"] is not None:
-        parts.append(f"{left['trials']:,} of {plural(int(study.limits['trials'] or 0), 'trial')} left")
-    if left["seconds"] is not None:
-        parts.append(f"{duration(left['seconds'])} of {float(study.limits['hours'] or 0):g} h left")
-    if left["deadline"] is not None:
-        parts.append(f"until {left['deadline']}")
-    return ", ".join([*parts, *models.budget_parts(study)]) or "no limit"
+    rest, parts = budget_left(study), []
+    if rest["trials"] is not None:
+        parts.append(f"{rest['trials']:,} of {plural(int(study.limits['trials'] or 0), 'trial')} left")
+    if rest["seconds"] is not None:
+        parts.append(f"{duration(rest['seconds'])} of {float(study.limits['hours'] or 0):g} h left")
+    if rest["deadline"] is not None:
+        parts.append(f"until {rest['deadline']}")
+    return ", ".join([*parts, *models.budget_parts(study), *left.parts(study)]) or "no limit"
 
 
 def row_text(row: TrialRow) -> str:

@@ -1,0 +1,117 @@
+"""Where something stands in a program.md, and what is wrong there in one sentence. Pure: text and tables in, line numbers and sentences out."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.contradictions import Contradiction
+from harness.errors import RulesInvalid
+from harness.tables import Tables
+
+OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
+LINE_END = re.compile(r"\r\n|\r|\n")
+NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
+KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
+PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "model_type": "must be a table of keys"}
+PATTERNS = {"base_url": "must begin with http:// or https://", "name": "must be a word of small letters, digits and _"}
+MOST_BYTES = 64 * 1024  # of the block; a person's has some two thousand
+
+
+def split(text: str) -> list[str]:
+    """The lines of a text as an editor numbers them, the first at 0."""
+    return LINE_END.split(text)
+
+
+def find_block(lines: Sequence[str]) -> tuple[int, list[str]]:
+    """1-based line of the block's first line, and its lines; the block must be there once, be closed, and be no longer than `MOST_BYTES`."""
+    openings = [(n, m.group(1)) for n, line in enumerate(lines) if (m := OPENING.match(line))]
+    if not openings:
+        raise RulesInvalid("no block fenced with ```toml rules; add one (docs/program.md shows the shortest)", 0)
+    if len(openings) > 1:
+        raise RulesInvalid(f"a second rules block; the first is at line {openings[0][0] + 1}; keep one", openings[1][0] + 1)
+    start, fence = openings[0]
+    for end in range(start + 1, len(lines)):
+        if lines[end].strip().startswith(fence) and not lines[end].strip().strip(fence[0]):
+            block = list(lines[start + 1 : end])
+            if sum(map(len, block)) > MOST_BYTES:
+                raise RulesInvalid(f"the rules block is longer than {MOST_BYTES // 1024} KiB; prose belongs outside of it", start + 1)
+            return start + 2, block
+    raise RulesInvalid("the rules block is never closed; add a line with ``` after it", start + 1)
+
+
+def line_in(block: Sequence[str], path: Sequence[str]) -> int:
+    """0-based line inside the block of the key `path`, or of its table, or 0."""
+    table: tuple[str, ...] = ()
+    near: int | None = None
+    for n, line in enumerate(block):
+        header, key = HEADER.match(line), KEY.match(line)
+        table = _names(header) if header else table
+        here = table if header else (*table, *_names(key)) if key else ()
+        if here and here[:2] == tuple(path[:2]):
+            return n
+        if here and near is None and here[:1] == tuple(path[:1]):
+            near = n
+    return near or 0
+
+
+def _names(found: re.Match[str]) -> tuple[str, ...]:
+    return tuple(part.strip(" \t\"'") for part in found.group(1).split("."))
+
+
+def fault(problem: Any, path: Sequence[str]) -> str:
+    """One sentence for one pydantic error."""
+    name = f"[{path[0]}] {'.'.join(path[1:])}".strip() if path else ""
+    if problem["type"] == "extra_forbidden":
+        owner: Any = Tables.model_fields[path[0]].annotation if len(path) > 1 else Tables
+        near = difflib.get_close_matches(
+            path[-1][:80], list(getattr(owner, "model_fields", {})) or list(Tables.model_fields), n=1, cutoff=0.0
+        )
+        what = f"key {path[-1][:80]!r} in [{path[0]}]" if len(path) > 1 else f"table {path[0][:80]!r}"
+        return f"unknown {what}; did you mean {near[0]!r}?"
+    plain = PATTERNS.get(path[-1]) if path and problem["type"] == "string_pattern_mismatch" else None
+    said = plain or PLAINLY.get(problem["type"], problem["msg"].lower())
+    return f"{name[:120]}: {said}, but it is {reprlib.repr(problem['input'])[:80]}"
+
+
+def sentence(found: Contradiction, written: Mapping[str, Any], tables: Tables, first: int, block: Sequence[str]) -> tuple[int, str]:
+    """The line of the first of its keys that is written, and the sentence with the line of each key, or that a key is a default.
+
+    `written` is the block as tomli reads it, `first` the line of the block's first line.
+    """
+    there = [key for key in found.keys if is_written(written, key)]
+    line = first + line_in(block, (there or found.keys)[0])
+    return line, found.said.format(*_told(found.keys, written, tables, first, block))
+
+
+def is_written(written: Mapping[str, Any], key: tuple[str, str]) -> bool:
+    """Whether a key stands in the block; the others have their defaults."""
+    return key[1] in written.get(key[0], {})
+
+
+def _told(keys: Sequence[tuple[str, str]], written: Mapping[str, Any], tables: Tables, first: int, block: Sequence[str]) -> list[str]:
+    """`[trial] train_seconds (line 31)`, then `amount (line 29)` of the same table, or `amount (675,840 by default)`."""
+    told, last = [], ""
+    for table, name in keys:
+        at = (
+            f"line {first + line_in(block, (table, name))}"
+            if is_written(written, (table, name))
+            else f"{_default(tables, table, name)} by default"
+        )
+        told.append(f"{'' if table == last else f'[{table}] '}{name} ({at})")
+        last = table
+    return told
+
+
+def _default(tables: Tables, table: str, name: str) -> str:
+    value = getattr(getattr(tables, table), name)
+    if value is None:
+        return "not set"
+    if isinstance(value, tuple):
+        return json.dumps(list(value), ensure_ascii=False)
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else json.dumps(value)

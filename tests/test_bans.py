@@ -1,0 +1,194 @@
+"""`[ban]` of program.md is obeyed by code: axes, words and imports that no proposal may bring, each with the entry that was met and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.artifacts.events import Refused
+from harness.errors import ProposalRefused
+from harness.evaluation import bans
+from harness.evaluation.guard import check
+from harness.oversight import Ban
+from harness.proposers.constants import find_constants
+from harness.proposers.protocol import Briefing
+from harness.proposers.search import Search
+from harness.rules import Rules
+from harness.sections import StopAt
+from harness.trial import Proposal
+from tests.projects import Seen, edits_file, run_study, set_rules, study_of
+
+PARENT = '''"""A model."""
+import torch
+import ctypes
+
+DEPTH = 4  # blocks
+WEIGHT_DECAY = 0.1
+RATE = 0.04
+
+
+class Muon:
+    """An optimizer."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def step(self):
+        return self.rate
+
+
+def build(depth=DEPTH):
+    note = "old dropout line"
+    return [depth] * DEPTH
+
+
+def load_model(state, device):
+    return state
+'''
+
+
+def told(text: str, ban: Ban, axis: str = "") -> str:
+    """What the guard says of a text, '' when it is admitted."""
+    proposal = Proposal.model_construct(id=1, parent="c0ffee", title="try", axis=axis, files={"train.py": text}, proposer="scripted")
+    try:
+        check(proposal, Rules(stop=StopAt(trials=9), ban=ban), {"train.py": PARENT}, {})
+    except ProposalRefused as refusal:
+        assert refusal.reason == "banned", refusal
+        return str(refusal)
+    return ""
+
+
+AXES = {
+    "a constant": ("DEPTH", "DEPTH = 4", "DEPTH = 5", "train.py:5 changes DEPTH, and [ban] axes of program.md has 'DEPTH'; propose something else"),
+    "in another case": ("depth", "DEPTH = 4", "DEPTH = 5", "train.py:5 changes DEPTH, and [ban] axes of program.md has 'depth'"),
+    "taken away": ("DEPTH", "DEPTH = 4  # blocks\n", "", "train.py changes DEPTH"),
+    "a class, by one of its methods": ("muon", "return self.rate", "return 2 * self.rate", "train.py:10 changes Muon.step"),
+    "one method": ("Muon.step", "return self.rate", "return 2 * self.rate", "changes Muon.step"),
+    "a function": ("build", "* DEPTH\n", "* (DEPTH + 1)\n", "train.py:20 changes build"),
+    "set again below": ("DEPTH", "RATE = 0.04\n", "RATE = 0.04\nDEPTH = 9\n", "changes DEPTH"),
+    "set under a condition": ("DEPTH", "RATE = 0.04\n", "RATE = 0.04\nif RATE:\n    DEPTH = 9\n", "train.py:9 changes DEPTH"),
+    "set by a loop": ("DEPTH", "RATE = 0.04\n", "RATE = 0.04\nfor DEPTH in (9,):\n    pass\n", "changes DEPTH"),
+    "set inside an expression": ("DEPTH", "RATE = 0.04\n", "RATE = 0.01 * (DEPTH := 9)\n", "changes DEPTH"),
+    "set in a function": ("DEPTH", '    note = "old', '    global DEPTH\n    DEPTH = 9\n    note = "old', "changes DEPTH"),
+    "imported": ("DEPTH", "RATE = 0.04\n", "RATE = 0.04\nfrom math import tau as DEPTH\n", "changes DEPTH"),
+    "by its name as a text": ("DEPTH", "RATE = 0.04\n", "RATE = 0.04\nglobals()['DEPTH'] = 9\n", "changes DEPTH"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_a_banned_axis_may_not_be_turned_however_it_is_written(name: str) -> None:
+    entry, old, new, said = AXES[name]
+    assert said in told(PARENT.replace(old, new, 1), Ban(axes=(entry,)))
+
+
+@pytest.mark.parametrize(
+    ("entry", "old", "new"),
+    [
+        ("DEPTH", "RATE = 0.04", "RATE = 0.05"), ("DEPTH", "# blocks", "# layers of the model\nEXTRA = 1"), ("Muon", "An optimizer.", 'It steps."""\n    """'),
+        ("Muon.step", "self.rate = rate", "self.rate = 2 * rate"), ("DEPT", "DEPTH = 4", "DEPTH = 5"), ("DEPTH", "return [depth]", "depth = depth + 1\n    return [depth]"),
+    ],
+)  # fmt: skip
+def test_what_is_no_change_of_a_banned_axis_is_admitted(entry: str, old: str, new: str) -> None:
+    text = PARENT.replace(old, new, 1).replace("RATE = 0.04", "RATE = 0.05")
+    assert told(text, Ban(axes=(entry,))) == ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "axis"), [("weight decay", "WEIGHT_DECAY"), ("Muon", "muon momentum"), ("WEIGHT_DECAY", "weight-decay of the head")]
+)
+def test_what_a_proposal_calls_its_axis_counts_in_every_spelling(entry: str, axis: str) -> None:
+    said = told(PARENT.replace("0.04", "0.05"), Ban(axes=(entry,)), axis)
+    assert said == f"the proposal calls its axis {axis!r}, and [ban] axes of program.md has {entry!r}; propose something else"
+    assert told(PARENT.replace("0.04", "0.05"), Ban(axes=(entry,)), "decays of the rate") == ""
+
+
+@pytest.mark.parametrize(
+    ("added", "line"),
+    [
+        ("x = torch.nn.Dropout(0.1)", 8), ("# more dropout, please", 8), ('"""DROPOUT"""', 8), ("dropout_p = 0.1", 8), ("ＤＲＯＰＯＵＴ = 1", 8), ("\n\nuse_dropout = 1", 10),
+    ],
+)  # fmt: skip
+def test_a_banned_word_may_not_come_with_an_added_line(added: str, line: int) -> None:
+    text = PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{added}\n")
+    assert (
+        told(text, Ban(words=("Dropout",)))
+        == f"train.py:{line} adds it, and [ban] words of program.md has 'Dropout'; propose something else"
+    )
+
+
+def test_a_word_that_is_there_already_may_stay_move_and_go_and_parts_of_words_do_not_count() -> None:
+    ban = Ban(words=("dropout", "label smoothing", "drop"))
+    moved = PARENT.replace('    note = "old dropout line"\n', "").replace(
+        "    return [depth]", '    note = "old dropout line"\n    return [2, depth]'
+    )
+    assert told(moved, ban) == ""
+    assert told(PARENT.replace('    note = "old dropout line"\n', "    depth += 1\n"), ban) == ""
+    assert told(PARENT.replace("RATE = 0.04", "RATE = 0.05  # dropouts, label smoothings"), ban) == ""
+    assert "label smoothing" in told(PARENT.replace("RATE = 0.04", "RATE = 0.05  # Label Smoothing"), ban)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "import os", "import os.path", "import sys, os as o", "from os import path", "from os.path import join", '__import__("os")', 'importlib.import_module("os.path")',
+        'import_module(name="os")', "def f():\n    import os",
+    ],
+)  # fmt: skip
+def test_a_banned_module_may_not_be_imported(added: str) -> None:
+    said = told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{added}\n"), Ban(imports=("os",)))
+    assert said.startswith("train.py:") and "imports it, and [ban] imports of program.md has 'os'" in said
+    assert f":{8 + added.count(chr(10))} " in said
+
+
+def test_imports_that_are_there_already_may_stay_and_others_are_none_of_its_business() -> None:
+    ban = Ban(imports=("ctypes", "torch.compile"))
+    assert told(PARENT.replace("0.04", "0.05"), ban) == ""
+    assert told(PARENT.replace("import ctypes", "from ctypes import util"), ban) == ""
+    assert told(PARENT.replace("import ctypes", "import ctypesx, os"), ban) == ""
+    assert "train.py:4 imports it" in told(PARENT.replace("import ctypes", "import ctypes\nimport ctypes.util"), ban)
+    assert "torch.compile" in told(PARENT.replace("import ctypes", "from torch import compile"), ban)
+
+
+def test_a_proposal_in_two_files_is_held_in_both() -> None:
+    after = {"a.py": "import os\nX = 1\n", "b.py": "DEPTH = 2\n"}
+    parents = {"a.py": "X = 1\n", "b.py": "import os\nDEPTH = 2\n"}
+    proposal = Proposal.model_construct(id=1, parent="c", title="", axis="", files={}, proposer="scripted")
+    bans.check(proposal, Ban(imports=("os",)), parents, after)
+    with pytest.raises(ProposalRefused, match=r"b\.py:1 changes DEPTH"):
+        bans.check(proposal, Ban(axes=("DEPTH",)), parents, {**after, "b.py": "DEPTH = 3\n"})
+
+
+@pytest.mark.parametrize("ban", [Ban(axes=("weight_decay",)), Ban(words=("decay",)), Ban(axes=("DEPTH", "RATE"))])
+def test_the_search_never_proposes_what_is_banned(ban: Ban) -> None:
+    for number in range(1, 60):
+        briefing = Briefing(number=number, incumbent="c", files={"train.py": PARENT}, past=(), goal="", direction="lower", ban=ban)
+        proposal = Search().propose(briefing)
+        assert proposal is not None and told(str(proposal.files["train.py"]), ban, proposal.axis) == ""
+    everything = Ban(axes=tuple(constant.name for constant in find_constants(PARENT)))
+    briefing = Briefing(number=1, incumbent="c", files={"train.py": PARENT}, past=(), goal="", direction="lower", ban=everything)
+    assert Search().propose(briefing) is None
+
+
+def test_a_night_with_a_banned_axis_refuses_no_proposal_of_the_search(make_project: Callable[..., Path]) -> None:
+    project = make_project(rules='[ban]\naxes = ["VALUE", "learning_rate"]\n[stop]\ntrials = 4')
+    seen = Seen()
+    run_study(project, seen=seen)
+    study = study_of(project)
+    assert study.trials > 0 and study.refused == 0
+    assert not {"VALUE", "LEARNING_RATE"} & {row.axis for row in study.rows}
+
+
+def test_a_ban_added_at_night_refuses_the_next_proposal_with_its_entry(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules="[stop]\ntrials = 2")
+    seen = Seen(
+        on_event=lambda entry, study: (
+            set_rules(project, '[ban]\naxes = ["depth"]') if entry.event.kind == "settled" and study.trials == 1 else None
+        )
+    )
+    run_study(project, edits_file(tmp_path, [{"DEPTH": 3}, {"DEPTH": 4}, {"VALUE": 1.3}]), seen=seen)
+    refused = [event for event in seen.events if isinstance(event, Refused)]
+    assert [(event.proposal, event.reason) for event in refused] == [(2, "banned")]
+    assert "[ban] axes of program.md has 'depth'" in refused[0].detail
+    assert [row.trial for row in study_of(project).rows] == [0, 1, 2]
