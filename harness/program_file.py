@@ -19,7 +19,8 @@ def contents(path: Path) -> bytes:
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(21, "Is a directory")
         if not stat.S_ISREG(kind):
-            raise RulesInvalid(f"{path}: is no regular file; put program.md there itself")
+            what = "a pipe" if stat.S_ISFIFO(kind) else "a device"  # a socket cannot be opened
+            raise RulesInvalid(f"{path}: is {what}, no regular file; put program.md there itself")
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise RulesInvalid(f"{path}: is larger than {MOST_BYTES // 1024:,} KiB; keep data and notes of that size in another file")

@@ -23,14 +23,14 @@ IMPORTERS = ("__import__", "import_module")
 
 def check(proposal: Proposal, ban: Ban, parents: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse what meets an entry; `parents` and `after` are the texts of all editable files. Every text of `after` compiles."""
-    if found := axis_named(ban, proposal.axis):
-        raise _refused("axes", found, f"the proposal calls its axis {proposal.axis[:80]!r}")
     for path in sorted(after):
         before, text = parents.get(path, ""), after[path]
         if before != text:
             _check_axes(ban, path, before, text)
             _check_words(ban, path, before, text)
     _check_imports(ban, parents, after)
+    if found := axis_named(ban, proposal.axis):
+        raise _refused("axes", found, f"the proposal calls its axis {proposal.axis[:80]!r}")
 
 
 def axis_named(ban: Ban, axis: str) -> str | None:
