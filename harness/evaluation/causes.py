@@ -43,7 +43,7 @@ _ROWS: tuple[tuple[Mechanism, ErrorType, str], ...] = (
     (Mechanism.CORRECTION, "resource", "memory_limit out_of_memory killed"),
     # Nothing that code may decide.
     (Mechanism.ESCALATION, "missing_ground_truth", f"{NO_TRUTH} file_changed"),
-    (Mechanism.ESCALATION, "policy", "secret auth billing forbidden spend_limit no_endpoint"),
+    (Mechanism.ESCALATION, "policy", "secret auth billing forbidden spend_limit no_endpoint settings"),
 )  # fmt: skip
 TABLE: Mapping[str, Cause] = {code: Cause(mechanism, kind) for mechanism, kind, codes in _ROWS for code in codes.split()}
 PASSED = frozenset({"better", "baseline", "equal_and_shorter", "answered"})  # codes of what did not fail

@@ -26,7 +26,7 @@ TRACEBACK = "Traceback (most recent call last)"
 CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w{0,59})")
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 PATHS = re.compile(r"[\w.~-]*(?:/[\w.~+-]+)+/?")
-NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?\d+(?:[.,_]\d+)*(?:[eE][-+]?\d+)?(?:[kKMGT]i?B\b)?")
+NUMBERS = re.compile(r"\d+(?:[xX]\d+)+\b|0[xX][0-9a-fA-F]+|[-+]?\d+(?:[.,_]\d+)*(?:[eE][-+]?\d+)?(?:[kKMGT]i?B\b)?")
 CODE = "a job that trains to the end of its budget, exits with 0 and leaves a checkpoint that load_model accepts"
 
 
