@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
-from harness.artifacts.oversight_events import Escalated, FollowedUp, Verified
+from harness.artifacts import study as fold
+from harness.artifacts.journal import Journal
+from harness.artifacts.oversight_events import Escalated, FollowedUp, Resolved, Verified
 from harness.followups import Mechanism, Outcome
 from harness.trial import Proposal, Status
 from harness.views import report, results, show
+from tests.edits import swap
 from tests.nights import LEAN, crash_at, must_be_whole, table
-from tests.projects import edits_file, folder_of, keeping_the_table, resume_study, run_study, study_of
+from tests.projects import edits_file, folder_of, git, keeping_the_table, resume_study, run_study, study_of
 from tests.repairs import events, memory_project
 
 MENDED: list[dict[str, object]] = [{"DEPTH": 4, "VALUE": 1.1}, {"VALUE": 1.15}]
@@ -128,3 +131,100 @@ def test_a_stored_repair_says_which_trial_it_repairs(make_project: Callable[...,
     night(project, tmp_path, MENDED)
     stored = [Proposal.model_validate_json(path.read_bytes()) for path in sorted((folder_of(project).path / "proposals").iterdir())]
     assert [(one.repairs, one.proposer) for one in stored] == [(None, "scripted"), (1, "correction"), (None, "scripted")]
+
+
+def test_a_person_who_wants_a_parked_line_tried_again_gets_one_more_repair_and_is_not_asked_twice(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = memory_project(make_project, LEAN)
+    night(project, tmp_path, HOPELESS, trials=2)
+    answer(project, "try_again")
+    resume_study(project, seen=keeping_the_table(project), trials=4)
+    study = study_of(project)
+    assert [row.repairs for row in study.rows] == [None, None, 1, 2, None]
+    assert study.rows[3].title.endswith("(repair of 2: DEVICE_ROWS 2)")
+    assert study.rows[3].status is Status.OOM and study.rows[4].status is Status.KEEP
+    assert len(events(project, "escalated")) == 1
+    assert [event.answers for event in events(project, "followed_up") if isinstance(event, FollowedUp)] == [None, None, 1, None]
+    must_be_whole(project)
+
+
+def answer(project: Path, option: str) -> None:
+    """What the inbox writes when a person has answered question 1."""
+    path = folder_of(project).journal
+    study, end = fold.replay(path)
+    log = Journal(path, end, now=lambda: study.last_at, elapsed=lambda: study.elapsed)
+    log.append(Resolved(question=1, option=option, by="person"))
+    log.close()
+
+
+def test_another_candidate_that_runs_out_of_memory_in_the_same_way_is_repaired_though_one_line_is_parked(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = memory_project(make_project, f"{LEAN}\n[stop]\ntrials = 6")
+    night(project, tmp_path, [*HOPELESS[:1], {"DEPTH": 3, "LEARNING_RATE": 0.1, "VALUE": 1.1}])
+    study = study_of(project)
+    assert [row.repairs for row in study.rows] == [None, None, 1, None, 3]
+    assert study.rows[4].status is Status.KEEP and len(study.repairs.fingerprints) == 1
+
+
+def test_the_same_part_turned_to_the_same_crash_twice_is_a_line_that_does_not_get_on(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 3")
+    night(project, tmp_path, [{"MODE": "crash"}, {"MODE": "crash", "VALUE": 1.1}, {"VALUE": 1.15}])
+    followed = [event for event in events(project, "followed_up") if isinstance(event, FollowedUp)]
+    assert ["search and scripted" in followed[0].detail, followed[1].mechanism] == [True, Mechanism.REPLAN], "another part was turned, too"
+    again = make_project(rules=f"{LEAN}\n[stop]\ntrials = 3")
+    night(again, tmp_path, [{"MODE": "crash", "VALUE": 1.3}, {"MODE": "crash", "VALUE": 1.1}, {"VALUE": 1.15}])
+    followed = [event for event in events(again, "followed_up") if isinstance(event, FollowedUp)]
+    assert [event.mechanism for event in followed] == [Mechanism.REPLAN, Mechanism.ESCALATION]
+    assert study_of(again).rows[-1].status is Status.KEEP, "the night went on"
+
+
+def test_a_repair_that_trains_fewer_tokens_is_rolled_back_though_it_reads_better(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = memory_project(make_project, LEAN)
+    train = project / "train.py"
+    train.write_text(swap(train.read_text(), 'MODE == "no_steps" else 10)', 'MODE == "no_steps" else 10, tokens=100 * DEVICE_ROWS // 8)'))
+    git(project, "commit", "-qam", "fewer tokens with fewer rows")
+    night(project, tmp_path, MENDED)
+    study = study_of(project)
+    repaired = study.rows[2]
+    assert repaired.verdict is not None and repaired.verdict.gain is not None and repaired.verdict.gain > 0
+    assert (repaired.status, repaired.verdict.reason) == (Status.DISCARD, "repair_not_verified")
+    assert study.repairs.outcomes == {2: Outcome.ROLLED_BACK}
+    mechanisms = [event.mechanism for event in events(project, "followed_up") if isinstance(event, FollowedUp)]
+    assert mechanisms == [Mechanism.CORRECTION, Mechanism.REFLECTION]
+    must_be_whole(project)
+
+
+def test_a_source_without_truth_blocks_the_trial_and_asks_a_person(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=LEAN)
+    prepare = project / "prepare.py"
+    unknown = 'if value < 1.15:\n        harness.send(fault={"reason": "missing_ground_truth", "detail": "the source says UNKNOWN"})\n        return\n    '
+    prepare.write_text(swap(prepare.read_text(), "if not math.isfinite(value):", f"{unknown}if not math.isfinite(value):"))
+    git(project, "commit", "-qam", "a source that does not know")
+    night(project, tmp_path, [{"VALUE": 1.1}], trials=1)
+    study = study_of(project)
+    assert [(row.status, row.interruptions) for row in study.rows] == [(Status.KEEP, 0), (Status.BLOCKED, 0)]
+    (asked,) = (event.question for event in events(project, "escalated") if isinstance(event, Escalated))
+    assert (asked.kind, asked.blocks, asked.default) == ("missing_ground_truth", "study", "stop")
+    (event,) = (one for one in events(project, "followed_up") if isinstance(one, FollowedUp))
+    assert event.mechanism is Mechanism.ESCALATION and event.ticket is None
+
+
+@pytest.mark.slow
+def test_memory_is_measured_from_outside_and_the_halved_batch_fits(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = make_project(rules=f"{LEAN}\n[trial]\nmemory_mb = 250")
+    train = project / "train.py"
+    text = swap(train.read_text(), "SEED_NOISE = 0.001\n", "SEED_NOISE = 0.001\nTOTAL_BATCH = 64\nDEVICE_ROWS = 8\n")
+    held = "    held = bytearray(DEVICE_ROWS * DEPTH * 10 << 20)\n    held[::4096] = b'x' * len(held[::4096])\n    time.sleep(0.6)\n"
+    train.write_text(swap(text, "def before_training():\n", f"def before_training():\n{held}"))
+    git(project, "commit", "-qam", "hungry")
+    night(project, tmp_path, [{"DEPTH": 4, "VALUE": 1.1}])
+    study = study_of(project)
+    assert [(row.status, row.verdict.reason if row.verdict else "") for row in study.rows[1:]] == [
+        (Status.OOM, "memory_limit"),
+        (Status.KEEP, "better"),
+    ]
+    assert study.repairs.outcomes == {2: Outcome.ACCEPTED}
