@@ -47,7 +47,9 @@ class Messenger:
         if process is None or process.poll() is not None:
             return self.outcomes() or {}
         process.kill()
-        process.communicate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
         return dict.fromkeys(self._names, LATE)
 
     def _read(self) -> dict[str, str]:
