@@ -23,11 +23,17 @@ from harness.questions import Option
 from harness.rules import Rules
 from tests.projects import folder_of
 
-OPTIONS = (Option(id="retry", effect="it is tried once more"), Option(id="skip", effect="it is left alone"), Option(id="stop", effect="the study ends"))
+OPTIONS = (
+    Option(id="retry", effect="it is tried once more"),
+    Option(id="skip", effect="it is left alone"),
+    Option(id="stop", effect="the study ends"),
+)
 Blocks = Literal["line", "study", "nothing"]
 
 
-def ask(inbox: Inbox, rules: Rules, key: str = "k", blocks: Blocks = "line", default: str = "skip", impact: str = "two trials were lost") -> None:
+def ask(
+    inbox: Inbox, rules: Rules, key: str = "k", blocks: Blocks = "line", default: str = "skip", impact: str = "two trials were lost"
+) -> None:
     """A question as a caller of the harness puts it."""
     inbox.ask(
         rules, "repeated_failure", key, "trial 1: a wider model", ["0001-x/r0/train.log: out of memory"], impact, OPTIONS, default, blocks,

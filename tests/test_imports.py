@@ -11,7 +11,7 @@ import pytest
 
 from tests.projects import ROOT
 
-HEAVY = ("torch", "numpy", "anthropic", "matplotlib", "optuna")
+HEAVY = ("torch", "numpy", "anthropic", "matplotlib", "optuna", "apprise")
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in (ROOT / "harness").rglob("*.py")
 )

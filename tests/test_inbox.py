@@ -176,12 +176,16 @@ def test_nothing_is_told_or_settled_twice_whatever_point_a_harness_dies_at(
     assert len(events(project, "sent")) == len(events(project, "sending"))
 
 
-def test_a_broken_edit_is_told_once_over_restarts(make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_edit_is_told_once_over_restarts(
+    make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with receiver() as phone:
         monkeypatch.setenv("RATCHET_TEST_PHONE", phone.address)
         project = make_project(rules=f"{TOLD}\n[stop]\ntrials = 2")
         seen = Seen()
-        seen.on_event = lambda entry, _: set_rules(project, "[keep]\nrul = 1") if entry.event.kind == "settled" and entry.event.trial == 1 else None
+        seen.on_event = lambda entry, _: (
+            set_rules(project, "[keep]\nrul = 1") if entry.event.kind == "settled" and entry.event.trial == 1 else None
+        )
         run_study(project, edits_file(tmp_path, FOUR), seen=seen)
         resume_study(project, trials=3)
         resume_study(project, trials=4)

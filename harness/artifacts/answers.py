@@ -83,6 +83,8 @@ class InboxFiles:
             return Found(problem=f"it is an answer to question {answer.number}")
         if answer.option not in {option.id for option in question.options}:
             return Found(problem="its option is none of the question's")
+        if answer.by != "person" and answer.option != question.default:
+            return Found(problem="only a person may choose another option than the default")
         return Found(answer=answer)
 
     def set_aside(self, number: int) -> Path | None:
