@@ -270,9 +270,10 @@ def test_the_shipped_programs_are_valid_and_say_what_they_seem_to_say(
     assert (rules.run.threads, rules.run.device, rules.escalation.consecutive_crashes) == (1, "auto", 5)
 
 
-def test_the_program_for_a_gpu_is_valid_too() -> None:
+def test_the_program_for_a_gpu_trains_five_minutes_by_the_wall_and_reads_val_bpb() -> None:
     rules = load(ROOT / "examples" / "gpu" / "program.md")
     assert (rules.trial.profile, rules.trial.clock, rules.trial.amount) == ("gpu", "wall", 300)
+    assert (rules.metric.name, rules.result.source) == ("val_bpb", "evaluator")
     assert (rules.scope.editable, rules.stop.trials) == (("train.py",), 100)
 
 

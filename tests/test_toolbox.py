@@ -92,8 +92,8 @@ def test_an_unknown_tool_is_answered_with_the_names(tmp_path: Path, name: str) -
 def test_a_submission_is_taken() -> None:
     assert submission(GOOD) == Submission(**GOOD)
     assert submission({**GOOD, "replication_of": 7}) == Submission(**{**GOOD, "replication_of": 7})
-    empty = {**GOOD, "axis": "", "expected_effect": " ", "refuted_if": "\u200b"}
-    assert submission(empty) == Submission(**{**GOOD, "axis": "", "expected_effect": "", "refuted_if": ""})
+    empty = {**GOOD, "axis": "", "expected_effect": "\u200b"}
+    assert submission(empty) == Submission(**{**GOOD, "axis": "", "expected_effect": ""})
 
 
 def test_a_submission_is_cleaned_and_cut() -> None:
@@ -116,7 +116,7 @@ def test_a_missing_field_is_named(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value", "said"),
-    [("title", "", "title is empty"), ("title", "\u200b \n", "title is empty"), ("hypothesis", " ", "hypothesis is empty"), ("title", None, "title is missing"),
+    [("title", "", "title is empty"), ("title", "\u200b \n", "title is empty"), ("hypothesis", " ", "hypothesis is empty"), ("refuted_if", "\u200b", "refuted_if is empty"), ("title", None, "title is missing"),
      ("axis", 3, "axis must be a text"), ("refuted_if", ["x"], "must be a text"), ("title", "a\ud800", "surrogate"), ("replication_of", True, "whole number"),
      ("replication_of", -1, "whole number"), ("replication_of", 1.0, "whole number"), ("replication_of", "1", "whole number"),
      ("replication_of", 10**5000, "whole number"), ("files", {}, "does not take 'files'")],

@@ -96,7 +96,7 @@ def submission(tool_input: object) -> Submission | str:
         if not isinstance(tool_input, dict) or REPLICATION not in tool_input:
             raise Wrong(f"{REPLICATION} is missing; give null for anything new")
         said = {name: flat(text(given, name), limit) for name, limit in LIMITS.items()}
-        for name in ("title", "hypothesis"):
+        for name in ("title", "hypothesis", "refuted_if"):
             if not said[name]:
                 raise Wrong(f"{name} is empty")
         repeated = whole(given, REPLICATION, 0, LARGEST) if REPLICATION in given else None
