@@ -168,7 +168,7 @@ def test_every_decision_carries_the_digest_of_the_rules_in_force_when_its_trial_
             assert event.rules_digest == began[event.trial] != ""
 
 
-def test_a_life_in_the_journal_goes_detect_scope_state_patch_verify_decide_settle(night: Lived) -> None:
+def test_a_trial_is_begun_committed_launched_trained_scored_decided_and_settled_each_once_and_in_this_order(night: Lived) -> None:
     """Admitted in its scope, stored as a commit, trained, measured, decided, settled: in this order and each once."""
     for trial in (1, 2, 3, 4, 5):
         kinds = [kind for kind, of in night.events if of == trial and kind in LIFE]
