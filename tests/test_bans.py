@@ -83,6 +83,15 @@ def test_a_banned_axis_may_not_be_turned_however_it_is_written(name: str) -> Non
     assert said in told(PARENT.replace(old, new, 1), Ban(axes=(entry,)))
 
 
+@pytest.mark.parametrize("shape", ["+".join(["RATE"] * 2000), "-" * 2000 + "RATE", "RATE" + ".x" * 2000])
+def test_code_that_is_nested_deeply_hides_nothing_and_breaks_nothing(shape: str) -> None:
+    text = PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\nif RATE:\n    DEPTH = {shape}\n").replace(
+        "return self.rate", "return 2 * self.rate"
+    )
+    assert "changes DEPTH" in told(text, Ban(axes=("DEPTH",))) and "changes Muon.step" in told(text, Ban(axes=("Muon",)))
+    assert told(text, Ban(axes=("WEIGHT_DECAY",), words=("x1",), imports=("os",))) == ""
+
+
 @pytest.mark.parametrize(
     ("entry", "old", "new"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,10 @@ from harness.artifacts import study as fold
 from harness.artifacts.events import Decided, Entry, Refused, RulesChanged, Warned
 from harness.artifacts.study import Study
 from harness.control.opening import Company, Wishes, start
-from harness.rules import read
+from harness.rules import load, read
 from harness.views import status
 from harness.views.console import Console
-from tests.projects import edits_file, folder_of, make_project
+from tests.projects import ROOT, Seen, edits_file, folder_of, make_project, run_study, set_rules, study_of
 
 BLOCK = """[trial]
 amount = 100
@@ -231,3 +232,32 @@ def test_the_journal_tells_the_same_and_the_study_has_the_last_bytes(watch: Watc
     study = fold.replay(folder.journal)[0]
     assert [row.rules_digest for row in study.rows] == [event.rules_digest for event in watch.decided]
     assert folder.program.read_bytes() == EDITS[-1][2]
+
+
+def test_the_three_recipes_of_the_docs_steer_a_night_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word for word from docs/program.md: ban an axis, halve the budget, ask for a review."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-key")
+    page = (ROOT / "docs" / "program.md").read_text()
+    recipes = re.findall(r"```toml\n(.*?)```", page[page.index("### Three recipes") :], re.DOTALL)
+    assert len(recipes) == 3
+    project = make_project(tmp_path / "project", rules="[stop]\ntrials = 100\ndollars = 10")
+    folder = folder_of(project)
+    seen = Seen(on_event=_steering(project, recipes, folder.stop_request))
+    run_study(project, seen=seen)
+    study = study_of(project)
+    rules = load(folder.program)
+    assert (rules.ban.axes, rules.stop.trials, rules.stop.dollars, rules.review.added_lines) == (("DEPTH",), 50, 5.0, 10)
+    assert [event.kind for event in seen.events if isinstance(event, RulesChanged | Warned)] == ["rules_changed"] * 3
+    assert (study.limits["trials"], study.limits["dollars"], study.trials, study.refused) == (50, 5.0, 5, 0)
+    assert "DEPTH" not in {row.axis for row in study.rows if row.trial > 1}
+    assert [row.budget_left.reviews if row.budget_left else None for row in study.rows[-2:]] == [20, 20]
+
+
+def _steering(project: Path, recipes: list[str], stop: Path) -> Callable[[Entry, Study], None]:
+    def act(entry: Entry, study: Study) -> None:
+        if entry.event.kind == "settled" and entry.event.trial < len(recipes):
+            set_rules(project, recipes[entry.event.trial])
+        elif entry.event.kind == "settled" and study.trials == 5:
+            stop.touch()
+
+    return act

@@ -72,11 +72,11 @@ class Steering:
         flags, self.flags = {name: value for name, value in self.flags.items() if value is not None}, {}
         amended = limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=flags)
         allowed = amended.model_dump(mode="json") if amended != self.limits else None
-        before = doubts(stored_bytes, self.rules, now) if stored_bytes else ()
+        for said in lint.new(doubts(stored_bytes, self.rules, now) if stored_bytes else (), doubts(raw, new, now)):
+            if f"lint: {said}" not in self._recorder.study.warnings:
+                self._recorder.emit(Warned(code="lint", message=said))  # first: a kill after it says it once, one before it loses nothing
         durable.replace(stored, raw)
         self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:DIFF_CHARACTERS], limits=allowed))
-        for said in lint.new(before, doubts(raw, new, now)):
-            self._recorder.emit(Warned(code="lint", message=said))
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""

@@ -11,9 +11,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import cast
 
 from harness.errors import ProposalRefused
 from harness.graph import duplicates, near
+from harness.graph.normal import spelling
 from harness.oversight import Ban
 from harness.trial import Proposal
 
@@ -113,10 +116,15 @@ def _bindings(tree: ast.Module, name: str) -> list[tuple[int, str]]:
             continue
         own = [child for child in ast.iter_child_nodes(node) if isinstance(child, (ast.expr, ast.withitem, ast.alias))]
         if isinstance(node, DEFINITIONS) and node.name == name:
-            found.append((node.lineno, "" if node in tree.body else ast.dump(node)))
+            found.append((node.lineno, "" if node in tree.body else _code(node)))
         elif name in {*_stored(own), *(getattr(node, "names", ()) if isinstance(node, (ast.Global, ast.Nonlocal)) else ())}:
-            found.append((node.lineno, f"{type(node).__name__} {[ast.dump(part) for part in own]}"))
+            found.append((node.lineno, f"{type(node).__name__} {[_code(part) for part in own]}"))
     return sorted(found)
+
+
+def _code(node: ast.AST) -> str:
+    """The code of a node in one spelling; `ast.dump` would recurse, and what compiles may be nested deeper than that."""
+    return " ".join(spelling(ast.Module([cast(ast.stmt, node)], [])))
 
 
 def _stored(own: Sequence[ast.AST]) -> Iterator[str]:
@@ -132,7 +140,9 @@ def _spelled(tree: ast.Module, name: str) -> int:
     return sum(isinstance(node, ast.Constant) and node.value == name for node in ast.walk(tree))
 
 
+@lru_cache(maxsize=16)
 def _tree(text: str) -> ast.Module:
+    """To be read only."""
     try:
         return duplicates.parse(text.removeprefix("\ufeff"))
     except SyntaxError:
