@@ -13,7 +13,7 @@ import pytest
 from harness.artifacts.study import Study
 from harness.control import budget, limits
 from harness.control.limits import Limits
-from harness.oversight import Escalation
+from harness.oversight import Correction, Escalation, Review
 from harness.rules import Rules
 from harness.sections import Crash, Metric, StopAt
 from harness.trial import Stop
@@ -236,3 +236,15 @@ def test_the_compute_cap_is_a_quarter_above_the_slowest_baseline_and_a_second_at
     assert budget.cpu_cap(rules(), None) is None
     wall = rules().model_copy(update={"trial": rules().trial.model_copy(update={"clock": "wall"})})
     assert budget.cpu_cap(wall, slow) is None
+
+
+def test_repairs_and_reviews_are_counted_where_a_rule_has_them() -> None:
+    study = night(-0.1)
+    study.repairs.made, study.reviewing.made = 3, 2
+    asked_for = Review(added_lines=3, criteria=("One line.",), in_all=5)
+    for law, expected in (
+        (rules(), (17, None)), (rules().model_copy(update={"review": asked_for}), (17, 3)), (rules().model_copy(update={"correction": Correction(in_all=2)}), (0, None)),
+        (rules().model_copy(update={"correction": Correction(attempts=0), "review": asked_for.model_copy(update={"in_all": 1})}), (None, 0)),
+    ):  # fmt: skip
+        left = budget.left(study, Limits(trials=9), law, NOW)
+        assert (left.repairs, left.reviews) == expected

@@ -135,7 +135,7 @@ class Desk:
             self._recorder.emit(turns.absence(turn.name, fault.reason, str(fault), until))
             return None
         if proposal is None:
-            self.rota.dry_on[turn.name] = tip
+            self.rota.dry_on[turn.name] = tip, rules.digest
             return None
         return self._admission.completed(proposal, rules)
 

@@ -13,11 +13,11 @@ from harness.trial import Stop
 
 
 class Rota:
-    """The turns of one study. `dry_on` has, by proposer, the commit on which it had no more ideas; a new incumbent may give it some."""
+    """The turns of one study. `dry_on` has, by proposer, the commit and the rules (their digest) on which it had no more ideas; others may give it some."""
 
     def __init__(self, study: Callable[[], Study], clock: Clock) -> None:
         self._study, self._clock = study, clock
-        self.dry_on: dict[str, str] = {}
+        self.dry_on: dict[str, tuple[str, str]] = {}
 
     def turn(self, rules: Rules) -> Turn | None:
         """Whose turn it is; `None`: nobody's now."""
@@ -45,5 +45,5 @@ class Rota:
         return turns.shares(started, rules)
 
     def _dry(self) -> set[str]:
-        incumbent = self._study().incumbent
-        return {name for name, tip in self.dry_on.items() if incumbent is not None and tip == incumbent.commit}
+        incumbent, digest = self._study().incumbent, self._study().rules_digest
+        return {name for name, dry in self.dry_on.items() if incumbent is not None and dry == (incumbent.commit, digest)}
