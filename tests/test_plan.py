@@ -238,6 +238,8 @@ def test_a_mix_shows_its_shares_and_what_follows_a_limit_used_up(project: Path) 
 def test_limits_of_models_without_a_model_are_a_finding(project: Path) -> None:
     code, page = planned(project, "--dollars", "3")
     assert code == 0 and "[stop] dollars limits nothing: no model proposes" in page
+    set_rules(project, '[review]\nadded_lines = 3\ncriteria = ["It is shorter than 9 lines."]')
+    assert "limits nothing" not in planned(project, "--dollars", "3")[1], "reviews cost money, too"
 
 
 def test_earlier_studies_of_the_same_budget_tell_how_long_a_trial_takes(project: Path, tmp_path: Path) -> None:

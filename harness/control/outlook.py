@@ -237,6 +237,6 @@ def _concerns(rules: Rules, shares: Mapping[str, float], allowed: Limits, paid: 
     if unpriced and allowed.dollars is not None:
         found.append(f"the price of {unpriced[0]} is unknown: what it costs, should it be asked, is counted against [stop] tokens only")
     useless = [name for name in ("calls", "tokens", "dollars", "retries") if getattr(allowed, name) is not None]
-    if useless and not set(shares) - OFFLINE:
+    if useless and not set(shares) - OFFLINE and not rules.review.asked_for:
         found.append(f"[stop] {useless[0]} limits nothing: no model proposes")
     return found
