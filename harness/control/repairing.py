@@ -18,7 +18,7 @@ from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
 from harness.evaluation import causes, closing, findings, packets, tickets
 from harness.evaluation.tickets import Hopeless
-from harness.followups import ErrorPacket, Mechanism, Ticket
+from harness.followups import ErrorPacket, Mechanism, Outcome, Ticket
 from harness.proposers import evidence
 from harness.questions import Option
 from harness.rules import Rules
@@ -170,11 +170,16 @@ class Repairing:
             ))  # fmt: skip
 
     def _like(self, row: TrialRow, packet: ErrorPacket, rules: Rules) -> int | None:
-        """The latest earlier trial with the same error and almost the same change: one that this repairs, or one that changed the same parts."""
-        chain = self._chain(row)
-        for trial in reversed(self._study.repairs.fingerprints.get(packet.fingerprint, [])[-MOST_ALIKE:]):
-            other = self._study.row(trial)
-            if trial != row.trial and (trial in chain or tickets.akin(*self._edit(row, rules), *self._edit(other, rules))):
+        """The latest earlier trial with the same error and almost the same change, unless it was mended: one that this repairs, or that changed the same parts."""
+        chain, study = self._chain(row), self._study
+        mended = {one.repairs for one in study.rows if study.repairs.outcomes.get(one.trial) is Outcome.ACCEPTED}
+        for trial in reversed(study.repairs.fingerprints.get(packet.fingerprint, [])[-MOST_ALIKE:]):
+            other = study.row(trial)
+            if (
+                trial != row.trial
+                and trial not in mended
+                and (trial in chain or tickets.akin(*self._edit(row, rules), *self._edit(other, rules)))
+            ):
                 return trial
         return None
 
