@@ -95,7 +95,7 @@ class Model:
     def _mended(self, text: str, fault: Fault) -> str:
         if fault.kind == "crash_model_mends":
             return text.replace(CALL, "", 1)
-        return text.replace("def train(value):\n", "def train(value):\n    # looked at, and left\n", 1)
+        return text.replace("def train(value):\n", "def train(value):\n    value = value + 0.0\n", 1)
 
     def _said(self, briefing: Briefing, title: str, text: str) -> Proposal:
         read = len(briefing.page.text().encode()) // 4 if briefing.page else 0

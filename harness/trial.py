@@ -31,7 +31,8 @@ class Status(str, Enum):
 
 
 MEASURED = frozenset({Status.KEEP, Status.DISCARD})
-OWED = frozenset({"correction", "person"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
+CORRECTION = "correction"  # the proposer of repairs that the harness makes itself
+OWED = frozenset({CORRECTION, "person"})  # what comes before anybody's turn: a repair by the harness, a keep that a person approved
 OFFLINE = frozenset({"search", "scripted", *OWED})  # the proposers that ask no model
 FAILED = frozenset({Status.CRASH, Status.TIMEOUT, Status.OOM, Status.INVALID})
 

@@ -11,10 +11,11 @@ import pytest
 
 from harness.followups import Outcome
 from harness.proposers import asking
-from harness.trial import Status
+from harness.proposers.protocol import Briefing
+from harness.trial import Proposal, Status
 from tests.messages_stub import Answer, blocks, call, stub
 from tests.models import Script, Step, lower_and_submit, project_of, replace, results_in, submit
-from tests.projects import folder_of, run_study, study_of
+from tests.projects import folder_of, make_project, run_study, study_of
 from tests.repairs import events
 
 pytestmark = pytest.mark.slow
@@ -96,3 +97,39 @@ def test_where_the_rules_want_no_repair_of_crashes_no_model_is_asked(tmp_path: P
     assert [row.repairs for row in study_of(project).rows] == [None] * 3
     (event,) = (one for one in events(project, "followed_up") if one.kind == "followed_up")
     assert event.ticket is None and "[correction] crashes" in event.detail
+
+
+def test_the_same_program_again_is_no_repair_however_it_is_spelled(tmp_path: Path) -> None:
+    def again(_body: dict[str, Any]) -> Answer:
+        return handed("try again", (BROKEN, BROKEN + "    # once more\n"))
+
+    def told(body: dict[str, Any]) -> Answer:
+        error = results_in(body)[-1]
+        assert error["is_error"] and "the program of trial 1 again" in str(error["content"])
+        return handed("mended", (BROKEN + "    # once more\n", "def train(value):\n"))
+
+    project = night(tmp_path, [breaks, again, told], trials=2)
+    assert [row.repairs for row in study_of(project).rows] == [None, None, 1]
+
+
+class Blind:
+    """A proposer of one's own that reads nothing: a broken candidate first, then ideas on the incumbent."""
+
+    name = "blind"
+    reads = False
+
+    def __init__(self, _setting: Any) -> None:
+        pass
+
+    def propose(self, briefing: Briefing) -> Proposal:
+        text = briefing.files["train.py"].replace("VALUE = 1.2\n", f"VALUE = {1.2 - briefing.number / 100}\n")
+        broken = text.replace("def train(value):\n", BROKEN) if briefing.number == 1 else text
+        return Proposal(id=briefing.number, parent=briefing.incumbent, title="blind", files={"train.py": broken}, proposer=self.name)
+
+
+def test_who_does_not_read_a_ticket_is_not_taken_to_carry_it_out(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", rules="[stop]\ntrials = 2")
+    run_study(project, proposer=f"{Path(__file__).resolve()}:Blind")
+    study = study_of(project)
+    assert [(row.status, row.repairs) for row in study.rows[1:]] == [(Status.CRASH, None), (Status.KEEP, None)]
+    assert study.refused == 0

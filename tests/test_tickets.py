@@ -228,7 +228,7 @@ def test_a_ticket_and_its_prompt_cannot_be_built_without_a_packet() -> None:
 
 def verified(after: str, one: Reading, verdict: Verdict, fingerprint: str = "") -> Verification:
     failed = row(Status.OOM, "out_of_memory", reading(outcome(JobEnd.OOM)))
-    return closing.verify(memory_ticket(), failed, verdict, [one], {"train.py": FAILED}, {"train.py": after}, fingerprint, RULES)
+    return closing.verify(memory_ticket(), failed, verdict, [one], {"train.py": FAILED}, {"train.py": after}, fingerprint, 675840, RULES)
 
 
 KEEP = Verdict(status=Status.KEEP, reason="better", rule="debiased", value=1.1)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.artifacts.oversight_events import Detected, FollowedUp, Verified
 from harness.followups import Outcome, Ticket
-from harness.trial import OFFLINE, OWED
+from harness.trial import CORRECTION, OFFLINE
 
 
 class Repairs(BaseModel):
@@ -40,7 +40,7 @@ class Repairs(BaseModel):
 
     def refused(self, proposer: str) -> None:
         """A proposal was refused: the harness's own repair is not made twice, a model's may be."""
-        if proposer in OWED:
+        if proposer == CORRECTION:
             self.ticket = None
         elif proposer not in OFFLINE:
             self.refusals += int(self.ticket is not None)
@@ -50,7 +50,7 @@ class Repairs(BaseModel):
         self.carried = None
         if repairs is None:
             return
-        self.carried, self.ticket, self.made = self.ticket, None, self.made + 1
+        self.carried, self.ticket, self.refusals, self.made = self.ticket, None, 0, self.made + 1
         self.attempts = {**self.attempts, repairs: self.attempts.get(repairs, 0) + 1}
 
     def verified(self, event: Verified) -> None:

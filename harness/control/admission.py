@@ -10,6 +10,7 @@ from harness.errors import ProposalRefused
 from harness.evaluation import again, approval, guard, replication, tickets
 from harness.evaluation.again import Sibling
 from harness.followups import Ticket
+from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
 from harness.rules import Rules
 from harness.trial import FAILED, MEASURED, OFFLINE, Change, Proposal, Status
@@ -24,10 +25,10 @@ class Admission:
         self._study, self._ratchet = study, ratchet
         self._siblings: dict[int, Sibling] = {}
 
-    def completed(self, proposal: Proposal, rules: Rules) -> Proposal:
-        """A declared replication without files gets those of its original; what a model proposes while its ticket is open is the repair asked for."""
+    def completed(self, proposal: Proposal, rules: Rules, reads: bool = False) -> Proposal:
+        """A declared replication without files gets those of its original; what a proposer that `reads` hands in while a ticket is open is the repair asked for."""
         ticket, proposal = self._study().repairs.ticket, findings.as_repair(self._study(), proposal)
-        if ticket is not None and not tickets.is_memory(ticket) and proposal.proposer not in OFFLINE and proposal.replicates is None:
+        if reads and ticket is not None and not tickets.is_memory(ticket) and proposal.replicates is None:
             proposal = self._as_repair(proposal, ticket, rules)
         row = next((row for row in self._study().rows if row.trial == proposal.replicates and row.commit), None)
         if proposal.files or row is None:
@@ -86,8 +87,10 @@ class Admission:
         files = {path: text for path, text in proposal.files.items() if path in failed and text is not None}
         after = {**self._texts(proposal.parent, rules), **files}
         stray = tickets.outside(ticket, failed, after, row.change, rules.correction)
-        if after == dict(failed):
-            raise ProposalRefused("blind_retry", f"{stray}; mend what failed: {ticket.failed_check}", row.trial)
+        if duplicates.change_all(failed, after).ast_sha256 == row.change.ast_sha256:
+            raise ProposalRefused(
+                "blind_retry", f"it is the program of trial {row.trial} again; mend what failed: {ticket.failed_check}", row.trial
+            )
         if stray and (
             row.status in FAILED or proposal.proposer not in OFFLINE
         ):  # a person's list on a failed check runs, and is rolled back

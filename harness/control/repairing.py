@@ -22,7 +22,7 @@ from harness.followups import ErrorPacket, Mechanism, Outcome, Ticket
 from harness.proposers import evidence
 from harness.questions import Option
 from harness.rules import Rules
-from harness.trial import FAILED, OFFLINE, Proposal, Reading, Status, Verdict
+from harness.trial import CORRECTION, FAILED, OFFLINE, Proposal, Reading, Status, Verdict
 
 FOLLOWED = FAILED | {Status.INTERRUPTED, Status.BLOCKED}
 TITLE_CHARS = 120
@@ -80,7 +80,7 @@ class Repairing:
         return Proposal(
             id=number, parent=tip, title=f"{row.title[:TITLE_CHARS]} (repair of {row.trial}: {one.name} {one.new})", repairs=row.trial, files=files,
             hypothesis=f"Trial {row.trial} ran out of memory; with {one.name} {one.new} and the same total batch it is the same experiment.",
-            refuted_if="it runs out of memory again", axis=row.axis, edit=f"{row.edit}; {one.words}".strip("; "), proposer="correction",
+            refuted_if="it runs out of memory again", axis=row.axis, edit=f"{row.edit}; {one.words}".strip("; "), proposer=CORRECTION,
         )  # fmt: skip
 
     def base(self, tip: str, reads: bool) -> str:
@@ -97,7 +97,8 @@ class Repairing:
             return verdict
         failed, judged = self._study.row(row.repairs), row.model_copy(update={"verdict": verdict})
         again = packets.fingerprint(judged, self._log(judged), rules) if _failed(judged) else ""
-        found = closing.verify(ticket, failed, verdict, readings, texts(failed.commit or ""), texts(row.commit or ""), again, rules)
+        usual = next((one.outcome.tokens for one in self._study.baseline.readings), None) if self._study.baseline else None
+        found = closing.verify(ticket, failed, verdict, readings, texts(failed.commit or ""), texts(row.commit or ""), again, usual, rules)
         if row.trial not in self._study.repairs.outcomes:
             self._recorder.emit(Verified(trial=row.trial, repairs=row.repairs, verification=found))
         return closing.closed(verdict, found, self._study.bar)
@@ -210,7 +211,13 @@ class Repairing:
         study = self._study
         for key, answer in study.inbox.settled.items():
             known = study.repairs.fingerprints.get(key.removeprefix("line:"), [])
-            if answer.option != AGAIN.id or not known or answer.question in study.repairs.reopened or study.repairs.ticket is not None:
+            if (
+                answer.option != AGAIN.id
+                or answer.by == "moot"
+                or not known
+                or answer.question in study.repairs.reopened
+                or study.repairs.ticket is not None
+            ):
                 continue
             row = study.row(known[-1])
             packet = packets.packet(row, rules, self._log(row))

@@ -19,16 +19,18 @@ Texts = Mapping[str, str]
 
 
 def verify(
-    ticket: Ticket, failed: TrialRow, verdict: Verdict, readings: Sequence[Reading], before: Texts, after: Texts, fingerprint: str, rules: Rules,
+    ticket: Ticket, failed: TrialRow, verdict: Verdict, readings: Sequence[Reading], before: Texts, after: Texts, fingerprint: str,
+    usual: int | None, rules: Rules,
 ) -> Verification:  # fmt: skip
-    """What a repair of `failed` comes to. `before`, `after`: the files; `fingerprint`: of how the repair failed, '' when it was measured."""
+    """What a repair of `failed` comes to. `before`, `after`: the files; `fingerprint`: of how the repair failed, '' when it was measured; `usual`: tokens that
+    the baseline trained."""
     stray = tickets.outside(ticket, before, after, failed.change, rules.correction)
     measured = bool(readings) and all(one.measurement is not None for one in readings)
     answers: dict[str, bool | None] = {
         "schema_passes": measured if any(one.outcome.end is JobEnd.OK for one in readings) else None,
         "claims_sourced": all(map(_sourced, readings)) if measured else None,
         "delta_inside_scope": not stray,
-        "unchanged_kept": _kept(ticket, before, after, readings, rules),
+        "unchanged_kept": _kept(ticket, before, after, readings, usual, rules),
         "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS for one in readings),
         "old_error_gone": _gone(ticket, verdict, measured, fingerprint),
     }
@@ -48,7 +50,7 @@ def _sourced(reading: Reading) -> bool:
     )
 
 
-def _kept(ticket: Ticket, before: Texts, after: Texts, readings: Sequence[Reading], rules: Rules) -> bool | None:
+def _kept(ticket: Ticket, before: Texts, after: Texts, readings: Sequence[Reading], usual: int | None, rules: Rules) -> bool | None:
     """The assertions that must not change: the total batch, where the ticket leaves it alone, and with the `tokens` clock the tokens trained."""
     name = rules.correction.total_batch
     batch = tickets.constant(after, name)
@@ -60,7 +62,7 @@ def _kept(ticket: Ticket, before: Texts, after: Texts, readings: Sequence[Readin
     if rules.trial.clock != "tokens":
         return True
     least, most = rules.trial.amount, rules.trial.amount + (batch or rules.trial.amount)
-    return all(count is not None and least <= count < most for count in trained)
+    return all(count is not None and (count == usual or least <= count < most) for count in trained)
 
 
 def _gone(ticket: Ticket, verdict: Verdict, measured: bool, fingerprint: str) -> bool | None:

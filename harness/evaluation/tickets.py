@@ -17,7 +17,7 @@ from harness.graph import duplicates, near
 from harness.oversight import Correction
 from harness.trial import Change
 
-MOST_SYMBOLS = 40
+MOST_SYMBOLS, MOST_CHARS = 40, 4000
 Texts = Mapping[str, str]
 
 
@@ -103,7 +103,7 @@ def for_crash(
     scope = sorted(touched | own)
     if not scope:
         raise Hopeless("nothing tells which part of the candidate its error belongs to")
-    if len(scope) > MOST_SYMBOLS:
+    if len(scope) > MOST_SYMBOLS or sum(map(len, scope)) > MOST_CHARS:
         raise Hopeless(f"the candidate changes {len(touched)} parts, too many to say which one is at fault")
     lines = change.added_lines + change.removed_lines
     structural = f"the candidate itself changes {lines} lines, so its repair may change as many" if lines > law.max_lines else ""
