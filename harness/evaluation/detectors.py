@@ -138,7 +138,7 @@ def validator_gaming(seen: Seen) -> str | None:
     if seen.touches:
         return f"the code reaches for the evaluator: {', '.join(seen.touches[:3])}"
     if seen.status is Status.INVALID and (seen.reason in DISHONEST or (seen.reason == "implausible" and seen.too_good)):
-        return f"{seen.reason}: {seen.detail[:160]}"
+        return f"{seen.reason}: {seen.detail[:160]}" if seen.detail else f"{seen.reason}, on the side that would be better"
     if seen.better_printed and seen.status in MEASURED:
         return f"printed {seen.printed:g}, better than what was measured" if seen.printed is not None else None
     return None
