@@ -18,7 +18,7 @@ ALIKE = 0.9  # share of equal changed lines, numbers apart, from which two chang
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
 DISHONEST = frozenset({"audit", "looks_ahead", "checkpoint_changed", "short_answer", "scorer_time", "negative_loss"})
 NETWORK = re.compile(
-    r"gaierror|URLError|Network is unreachable|name resolution|Name or service not known|ConnectionRefused|Connection refused|socket\.timeout|Max retries exceeded"
+    r"gaierror|URLError|Network is unreachable|name resolution|Name or service not known|Address family not supported|Connection refused|ConnectionRefused|socket\.timeout|Max retries exceeded"
 )
 WALLS = re.compile(r"PermissionError|Read-only file system|Operation not permitted")
 FOREIGN_RECORD = (
