@@ -182,7 +182,7 @@ def _invalid(reason: str, detail: str) -> Callable[[Story], Story]:
 FAULTS = [
     Case("out of memory twice, other numbers", "no_progress", lambda s: s.failed("8 GiB", status=Status.OOM, reason="out_of_memory").failed("7 GiB", "DEVICE_ROWS: 64 -> 56", Status.OOM, "out_of_memory")),
     Case("one error twice by its packet", "no_progress", lambda s: s.failed("at line 3", after=[packet("A")]).failed("somewhere else", after=[packet("A")])),
-    Case("a repair that is the failed program", "no_progress", lambda s: s.failed(BOOM).refused("duplicate", earlier=1, repairs=1)),
+    Case("a repair that fails as before", "no_progress", lambda s: s.failed(BOOM, after=[packet("A")]).failed(BOOM, "DEVICE_ROWS: 64 -> 32", repairs=1, after=[packet("A")])),
     Case("two errors by turns", "oscillation", _alternating),
     Case("a measured program again, refused", "oscillation", lambda s: s.trial().refused("duplicate", earlier=1)),
     Case("a measured program again, run", "oscillation", lambda s: s.trial(program="P").trial(program="P")),
@@ -190,6 +190,9 @@ FAULTS = [
     Case("a crashed program again", "blind_retry", lambda s: s.failed(BOOM).refused("duplicate", earlier=1)),
     Case("an out-of-memory program again, later", "blind_retry", lambda s: s.failed("8 GiB", status=Status.OOM, reason="out_of_memory").trial().refused("duplicate", earlier=1)),
     Case("a crashed program as the repair of another", "blind_retry", lambda s: s.failed(BOOM).failed(SHAPES, "Y: 1 -> 2").refused("duplicate", earlier=1, repairs=2)),
+    Case("the failed program as its own repair", "blind_retry", lambda s: s.failed(BOOM).refused("duplicate", earlier=1, repairs=1)),
+    Case("the failed program as its own repair, refused for it", "blind_retry", lambda s: s.failed(BOOM).refused("blind_retry", earlier=1, repairs=1)),
+    Case("a repair refused for going too far", "over_correction", lambda s: s.failed(BOOM).refused("over_correction", earlier=1, repairs=1)),
     Case("a repair beyond its ticket", "over_correction", lambda s: s.failed(BOOM).trial(repairs=1, before=[verified(Outcome.ROLLED_BACK, delta_inside_scope=False)])),
     Case("a repair beyond its ticket that crashed", "over_correction", lambda s: s.failed(BOOM).failed(SHAPES, "Y: 1 -> 2", repairs=1, before=[verified(Outcome.ROLLED_BACK, delta_inside_scope=False, old_error_gone=None)])),
     Case("a repair with another file", "over_correction", lambda s: s.failed(BOOM).refused("out_of_scope", NOTES, repairs=1)),

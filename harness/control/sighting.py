@@ -49,7 +49,7 @@ def of_refusal(study: Study, folder: StudyDir, rules: Rules, refusal: Refusal) -
     earlier = _row(study, refusal.earlier)
     return Seen(
         proposal=refusal.proposal, refused=refusal.reason, detail=refusal.detail, repairs=proposal.repairs if proposal else None,
-        same=refusal.earlier if refusal.reason == "duplicate" else None, same_failed=earlier is not None and earlier.status in FAILED,
+        same=refusal.earlier if refusal.reason in ("duplicate", "blind_retry") else None, same_failed=earlier is not None and earlier.status in FAILED,
         outside=tuple(sorted(paths)), protected=tuple(sorted(guarded)),
     )  # fmt: skip
 

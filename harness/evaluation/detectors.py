@@ -84,9 +84,7 @@ class Finding(NamedTuple):
 
 
 def no_progress(seen: Seen) -> str | None:
-    """The same error twice with almost no change in between: changed lines alike, numbers apart, and scores within the noise; or a repair that changes nothing."""
-    if seen.refused == "duplicate" and seen.same is not None and seen.repairs == seen.same:
-        return f"the repair of trial {seen.same} is that trial again, byte for byte"
+    """The same error twice in a row with almost no change in between: changed lines alike, numbers apart, and scores within the noise."""
     last = next((one for one in reversed(seen.before) if one.fingerprint), None)
     if not seen.fingerprint or last is None or last.fingerprint != seen.fingerprint or last.alike is None or last.alike < ALIKE:
         return None
@@ -110,14 +108,16 @@ def oscillation(seen: Seen) -> str | None:
 
 
 def blind_retry(seen: Seen) -> str | None:
-    """The very bytes of a failed trial again, by a proposal that is not the repair of it and so had no error in hand."""
-    if seen.refused != "duplicate" or not seen.same_failed or seen.repairs == seen.same:
+    """The very bytes of a failed trial again: a retry that took nothing from the error, be it in hand or not."""
+    if seen.refused != "blind_retry" and not (seen.refused == "duplicate" and seen.same_failed):
         return None
-    return f"the bytes of trial {seen.same}, which failed, again and without its error in hand"
+    return f"the bytes of trial {seen.same}, which failed, again" if seen.same is not None else "the bytes of a failed trial again"
 
 
 def over_correction(seen: Seen) -> str | None:
     """A repair that changed more than its ticket allows."""
+    if seen.refused == "over_correction":
+        return f"refused: {seen.detail[:160]}"
     if seen.repairs is None:
         return None
     if seen.inside is False:

@@ -35,7 +35,11 @@ ASKED = {
 
 
 def passage(study: Study, folder: StudyDir, names: Collection[str]) -> list[str | Data]:
-    """The directive of the rung in force, then the closed lines; nothing on the ground with nothing closed. `names` are the files in scope."""
+    """The directive of the rung in force, then the closed lines; nothing on the ground with nothing closed, nor beside the order to repair a trial. `names` are
+    the files in scope.
+    """
+    if study.repairs.ticket is not None:
+        return []
     rung, ladder = study.ladder.rung, study.ladder
     pieces: list[str | Data] = []
     if rung in ASKED:
