@@ -98,7 +98,7 @@ class JobEnd(str, Enum):
 
 
 class JobOutcome(Record):
-    """One training job, as the harness saw it from outside. `steps`, `tokens` and `claims` are what the job said."""
+    """One training job, as the harness saw it from outside. `steps`, `tokens` and `claims` are what the job said. `survivors`: processes that outlived it."""
 
     end: JobEnd
     reason: str = ""
@@ -114,6 +114,7 @@ class JobOutcome(Record):
     claims: dict[str, str | int | float | None] = Field(default_factory=dict)
     printed_metric: float | None = None
     conditions: Conditions | None = None
+    survivors: int = 0
 
 
 class DocumentScore(Record):

@@ -15,7 +15,7 @@ from harness.evaluation import detectors, evasion
 from harness.evaluation.detectors import DETECTORS, ENDS_A_LINE, alike
 from harness.views import lines, report, status
 from tests.faults import CASES, FAULTS, HONEST, Case
-from tests.projects import ROOT, Seen, folder_of, resume_study, run_study, study_of
+from tests.projects import ROOT, Seen, edits_file, folder_of, resume_study, run_study, study_of
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -158,3 +158,11 @@ def test_killed_at_any_finding_each_is_journalled_once_all_the_same(make_project
             resume_study(project, seen=Seen(on_event=kill))
     resume_study(project)
     assert named(project) == EXPECTED
+
+
+def test_without_a_cage_a_daemon_is_ended_counted_and_named(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    """In the sandbox it ends with the job; where there is none it outlives it, until the harness ends it."""
+    project = make_project(rules='[sandbox]\nlevel = "none"')
+    run_study(project, edits_file(tmp_path, [{"MODE": "daemon", "VALUE": 1.3}, {"VALUE": 1.4}]))
+    assert [row.readings[0].outcome.survivors for row in study_of(project).rows] == [0, 1, 0]
+    assert [(one.detector, one.trial) for one in found_in(project)] == [("silent_side_effect", 1)]

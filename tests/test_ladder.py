@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -19,7 +20,9 @@ from harness.proposers.climbing import Climbing
 from harness.rules import load
 from harness.trial import Status
 from harness.views import lines, report, status
-from tests.projects import Seen, edits_file, folder_of, resume_study, run_study, set_rules, study_of
+from tests.messages_stub import Answer, blocks, call, stub
+from tests.models import SUBMISSION, Script, project_of, replace
+from tests.projects import Seen, edits_file, folder_of, git, resume_study, run_study, set_rules, study_of
 
 FLAT = "[keep]\nrule = 'strict'\n[escalation]\nconsecutive_crashes = 99\n[stop]\ntrials = 16\n[stall]\nafter = 3\nquota = 2\n"
 EVERY = 'rungs = ["other_axis", "combine", "wider_briefing", "other_model", "radical", "critic", "ask"]'
@@ -35,8 +38,6 @@ def flat(make_project: Callable[..., Path]) -> Path:
 
 
 def flattened(project: Path) -> Path:
-    from tests.projects import git
-
     text = (project / "train.py").read_text()
     old = 'value = VALUE + SEED_NOISE * (hello["seed"] % 3 - 1)'
     assert old in text
@@ -250,3 +251,28 @@ def test_a_page_says_what_the_rung_asks_for_and_stays_bounded(flat: Path, rung: 
 def test_the_search_of_a_study_is_the_one_that_climbs(flat: Path) -> None:
     assert registry.USES["search"] == {"seed"}
     assert Climbing.name == "search"
+
+
+@pytest.mark.slow
+def test_on_other_model_the_next_of_the_models_is_asked_first_also_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def worse(value: float, depth: int) -> Answer:
+        return blocks(
+            replace("VALUE = 1.2", f"VALUE = {value}"),
+            replace("DEPTH = 2", f"DEPTH = {depth}"),
+            call("submit", {"title": f"worse {value}", **SUBMISSION}),
+        )
+
+    law = '[stall]\nafter = 1\nquota = 9\nrungs = ["other_model"]\n[stop]\ntrials = 2'
+    with stub(Script([worse(1.3, 3), worse(1.4, 5), worse(1.6, 7)])) as server:
+        project = project_of(tmp_path / "p", server.url, law)
+        run_study(project)
+        resume_study(project, trials=3)
+        assert [body["model"] for body in server.asked] == ["claude-opus-5-5", "claude-sonnet-5", "claude-sonnet-5"]
+        assert "you are asked instead" in str(server.asked[1]["messages"]) and "you are asked instead" not in str(
+            server.asked[0]["messages"]
+        )
+    assert rungs_of_rows(study_of(project)) == ["", "other_model", "other_model"]

@@ -10,7 +10,7 @@ from harness.oversight import Rung
 from harness.reviews import Review
 from harness.trial import Status
 
-REMEMBERED = 40
+REMEMBERED = 100
 
 
 class Ladder(BaseModel):

@@ -36,7 +36,7 @@ def of_trial(study: Study, folder: StudyDir, rules: Rules, row: TrialRow) -> See
         sigma=row.noise.sigma if row.noise else 0.0, before=tuple(_earlier(folder, row, one, known) for one in before[-BEFORE:]),
         turned=_turned([*before, row], row), inside=verification.delta_inside_scope if verification else None,
         clean=verification.no_side_effect if verification else None, unproven=_unproven(verification), voids=tuple(study.watch.voids),
-        touches=_touches(study, folder, rules, row), too_good=_too_good(rules, row), printed=printed, better_printed=_flatters(rules, row, printed),
+        survivors=max((one.outcome.survivors for one in row.readings), default=0), touches=_touches(study, folder, rules, row), too_good=_too_good(rules, row), printed=printed, better_printed=_flatters(rules, row, printed),
         foreign=_foreign(study, row), unaudited=_unaudited(study, rules, row), review=_review(study, row.trial),
     )  # fmt: skip
 

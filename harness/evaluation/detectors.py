@@ -152,7 +152,7 @@ def silent_side_effect(seen: Seen) -> str | None:
     if seen.clean is False:
         return "the verification of the repair found a side effect"
     if seen.survivors:
-        return f"left {seen.survivors} processes behind that outlived the job"
+        return f"left processes behind that outlived the job: {seen.survivors}"
     if seen.refused == "out_of_scope" and seen.repairs is None and seen.outside and not seen.protected:
         return f"the proposal also changes {', '.join(seen.outside[:3])}, which is not in scope"
     if seen.status in FAILED and (found := NETWORK.search(seen.detail) or WALLS.search(seen.detail)):

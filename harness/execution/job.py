@@ -235,7 +235,7 @@ class Job:
             steps=claims.count(seen.claims.get("steps")), tokens=claims.count(seen.claims.get("tokens")),
             checkpoint_sha256=self._checkpoint.sha256 if ended.end is JobEnd.OK else None,
             claims={claims.text(k, 40): claims.claim(v) for k, v in list(seen.claims.items())[:20]},
-            printed_metric=printed.read_printed(log, self._rules.metric.name), conditions=self._watch.conditions(self._tree.sample()),
+            printed_metric=printed.read_printed(log, self._rules.metric.name), conditions=self._watch.conditions(self._tree.sample()), survivors=self._tree.survivors,
         )  # fmt: skip
 
 

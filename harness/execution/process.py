@@ -20,12 +20,13 @@ import psutil
 from harness.errors import InfrastructureFault
 from harness.execution.sandbox import cgroup
 from harness.execution.sandbox.box import OPEN, Sandbox, door
-from harness.execution.usage import Usage, descendants
+from harness.execution.usage import Usage, descendants, outlived
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 3.0
 SWEEP_SECONDS = 5.0
+MOMENT_SECONDS = 0.3
 READ_BYTES = 1 << 16
 READS_AT_ONCE = 64
 MIB = 1024 * 1024
@@ -103,7 +104,7 @@ class ProcessTree:
         self.started = started_at(self.pid) or 0.0
         self._usage = Usage(bool(sandbox.means and sandbox.means.namespaces))
         self._drained = False
-        self._cpu = 0.0
+        self._cpu, self.survivors = 0.0, 0  # survivors: processes of a tree that ended by itself, which did not end with it
 
     def poll(self) -> int | None:
         """Exit code, negative for a signal; `None` while it runs."""
@@ -160,7 +161,9 @@ class ProcessTree:
 
     def end(self, grace: float = GRACE_SECONDS) -> int:
         """TERM, grace, KILL to the group, then KILL whatever else came of it; returns the exit code. Closes log and pipe."""
-        if self.poll() is None:
+        if self.poll() is not None:
+            self.survivors = outlived(self._others, MOMENT_SECONDS)
+        else:
             self._signal(signal.SIGTERM)
             deadline = time.monotonic() + grace
             while self.poll() is None and time.monotonic() < deadline:

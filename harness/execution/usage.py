@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Collection
 from pathlib import Path
 
 import psutil
@@ -18,6 +21,23 @@ def descendants(pid: int) -> list[int]:
         found += children
         queue += children
     return found
+
+
+def outlived(others: Collection[int], seconds: float) -> int:
+    """How many descendants of this process, beside `others`, are still at work `seconds` later: helpers on their way out are none."""
+    end = time.monotonic() + seconds
+    while left := [pid for pid in descendants(os.getpid()) if pid not in others and not _is_over(pid)]:
+        if time.monotonic() >= end:
+            break
+        time.sleep(0.01)
+    return len(left)
+
+
+def _is_over(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return True
 
 
 def _children(pid: int) -> list[int]:

@@ -46,7 +46,8 @@ class Climbing:
         """An axis that the latest proposals did not turn; where all were turned, one of the half that rested longest."""
         last = {one.axis: number for number, one in enumerate(briefing.past)}
         names = [constant.name for constant in find_constants(_text(briefing)[1], briefing.ban)]
-        rested = [name for name in names if last.get(name, -1) < len(briefing.past) - RECENT]
+        lately = {one.axis for one in briefing.past[-RECENT:]}
+        rested = [name for name in names if name not in lately]
         by_rest = sorted(names, key=lambda name: last.get(name, -1))
         return self._search.propose(briefing, rested or by_rest[: (len(names) + 1) // 2])
 

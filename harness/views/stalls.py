@@ -8,9 +8,9 @@ from harness.artifacts import ladder
 from harness.artifacts.oversight_events import Climbed, Detected
 from harness.artifacts.study import Study
 from harness.evaluation.detectors import ENDS_A_LINE
-from harness.views.text import flatten, md
+from harness.views.text import flatten, md, plural
 
-SHOWN, STEPS = 12, 40
+SHOWN, STEPS = 12, 100
 
 
 def climbed(event: Climbed, study: Study) -> str:
@@ -54,7 +54,9 @@ def section(study: Study) -> str:
     parts = []
     if study.ladder.steps:
         steps = "\n".join(f"- {md(step, 400)}" for step in study.ladder.steps[-STEPS:])
-        parts.append(f"## Stalls\n\nThe stall ladder took {study.ladder.climbs} rungs; every step and its reason:\n\n{steps}")
+        parts.append(
+            f"## Stalls\n\nThe stall ladder took {plural(study.ladder.climbs, 'rung')}. Its steps with their reasons, the latest last:\n\n{steps}"
+        )
     if study.repairs.detected:
         found = "\n".join(f"- {md(_found(one), 400)}" for one in study.watch.findings[-SHOWN:])
         parts.append(f"## Detected\n\nDetected: {counts(study)}. The latest:\n\n{found}")
