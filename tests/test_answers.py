@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.artifacts import study as fold
-from harness.artifacts.answers import InboxFiles
+from harness.artifacts.answers import InboxFiles, created
 from harness.artifacts.events import Event, Resumed, Stopped
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
@@ -28,7 +29,7 @@ from harness.execution.clock import utc
 from harness.rules import Rules, parse
 from harness.trial import Stop
 from tests import study_factory as make
-from tests.asking import OPTIONS, Blocks, ask, asking, ended, forked
+from tests.asking import OPTIONS, Blocks, Receiver, ask, asking, ended, forked, receiver
 from tests.nights import LEAN
 from tests.projects import Seen, edits_file, ratchet, run_study
 
@@ -53,13 +54,15 @@ class Clock:
 
     def sleep(self, seconds: float) -> None:
         self.seconds += seconds
+        time.sleep(seconds if seconds < 0.1 else 0)  # a short look at a real process
 
 
 class House:
     """A study with an inbox and no trials; `restart` is a new process of it."""
 
-    def __init__(self, root: Path, rules: Rules = RULES) -> None:
+    def __init__(self, root: Path, rules: Rules = RULES, environment: Mapping[str, str] | None = None) -> None:
         self.folder, self.clock, self.rules, self.seen = StudyDir(root, "t"), Clock(), rules, Seen()
+        self.environment = environment or {}
         self.folder.path.mkdir(parents=True)
         self.folder.program.write_text("# Make it better\n")
         self._open(Study(), Position())
@@ -68,13 +71,13 @@ class House:
     def _open(self, study: Study, end: Position) -> None:
         self.journal = Journal(self.folder.journal, end, now=lambda: utc(self.clock.now()), elapsed=lambda: self.clock.seconds)
         self.recorder = Recorder(self.folder, self.journal, study, self.seen.observe)
-        self.inbox = Inbox(self.recorder, self.clock, {})
+        self.inbox = Inbox(self.recorder, self.clock, self.environment)
 
     def restart(self, after: str = "") -> None:
         """Die without a word, or after an end; a new harness reads the journal."""
         if after:
             self.recorder.emit(Stopped(stop=Stop(reason=after, sentence=after, exit_code=0)))
-        self.journal.close()
+        self.close()
         self._open(*fold.replay(self.folder.journal))
         self.recorder.emit(Resumed(pid=1, limits=self.recorder.study.limits))
 
@@ -89,6 +92,7 @@ class House:
         return self.inbox.stop(self.rules)
 
     def close(self) -> None:
+        self.inbox.close()
         self.journal.close()
 
     def of(self, kind: str) -> list[Event]:
@@ -206,6 +210,12 @@ def test_of_many_who_answer_at_once_exactly_one_wins(house: House) -> None:
     assert not list(folder.inbox.glob(".*"))
 
 
+def test_where_a_file_has_no_second_name_the_first_still_wins(tmp_path: Path) -> None:
+    assert created(_valid(), tmp_path / "a")
+    assert not created(b"{}", tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == _valid()
+
+
 def _valid(**changes: object) -> bytes:
     return json.dumps({"number": 1, "option": "retry", "at": "2026-03-08T22:00:00Z", **changes}).encode()
 
@@ -296,6 +306,79 @@ def test_a_study_that_waits_ends_with_its_hours_and_not_before(house: House) -> 
     assert (stop.reason, house.clock.seconds) == ("hours", 1800)
     assert passes == 3600
     assert "question 1 (repeated failure) waits for an answer" in stop.sentence
+
+
+def _told(tmp_path: Path, phone: Receiver, law: str) -> House:
+    rules = parse(f'```toml rules\n[escalation]\nchannels = ["PHONE"]\nanswer_minutes = 9000\n{law}\n[stop]\ntrials = 9\n```\n')
+    return House(tmp_path, rules, {"PHONE": phone.address})
+
+
+def _beats(house: House, phone: Receiver, messages: int) -> list[str]:
+    """Trial boundaries until so many messages have come, and a few more."""
+    for _ in range(400):
+        house.heed()
+        house.clock.sleep(0.03)
+        if len(phone.came) >= messages and house.recorder.study.inbox.in_flight is None:
+            break
+    for _ in range(10):
+        house.heed()
+        house.clock.sleep(0.03)
+    return phone.titles
+
+
+END = Stop(reason="trials", sentence="all 9 trials are done", exit_code=0)
+
+
+def test_what_is_due_in_quiet_hours_waits_for_their_end_and_is_one_message(tmp_path: Path) -> None:
+    with receiver() as phone:
+        house = _told(tmp_path, phone, 'quiet = ["21:00", "06:30"]')
+        house.ask("a")
+        assert _beats(house, phone, 0) == []
+        house.ask("b")
+        house.restart()
+        assert _beats(house, phone, 0) == []
+        house.clock.sleep(9 * 3600)
+        assert _beats(house, phone, 1) == ["Ratchet t: 2 questions"]
+        house.close()
+
+
+def test_the_end_of_a_study_in_quiet_hours_wakes_nobody(tmp_path: Path) -> None:
+    with receiver() as phone:
+        house = _told(tmp_path, phone, 'quiet = ["21:00", "06:30"]')
+        house.ask()
+        house.inbox.farewell(house.rules, END)
+        assert (phone.titles, house.of("sending")) == ([], [])
+        house.close()
+
+
+def test_a_study_sends_no_more_messages_than_the_cap_and_says_so_once(tmp_path: Path) -> None:
+    with receiver() as phone:
+        house = _told(tmp_path, phone, "messages = 2")
+        for n in range(4):
+            house.ask(f"k{n}")
+            _beats(house, phone, 1)
+        house.restart()
+        _beats(house, phone, 1)
+        assert phone.titles == ["Ratchet t: 1 question"]
+        assert len([one for one in house.of("warned") if "used up" in str(one)]) == 1
+        house.inbox.farewell(house.rules, END)
+        house.inbox.farewell(house.rules, END)
+        assert phone.titles == ["Ratchet t: 1 question", "Ratchet t: ended (trials), 4 questions"]
+        house.close()
+
+
+def test_a_message_that_was_on_its_way_when_the_harness_died_is_not_sent_again(tmp_path: Path) -> None:
+    with receiver("hang") as phone:
+        house = _told(tmp_path, phone, "messages = 9")
+        house.ask()
+        house.heed()
+        assert house.recorder.study.inbox.in_flight is not None
+        house.restart()
+        house.heed()
+        house.heed()
+        assert len(house.of("sending")) == 1
+        assert len([one for one in house.of("warned") if "is not sent again" in str(one)]) == 1
+        house.close()
 
 
 ACTS = st.lists(

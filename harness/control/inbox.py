@@ -110,6 +110,10 @@ class Inbox:
         if news and self._send(rules, news):
             self._post.finish(AT_THE_END)
 
+    def close(self) -> None:
+        """Leave no process behind."""
+        self._post.close()
+
     def _send(self, rules: Rules, news: News) -> bool:
         tag = self._recorder.folder.tag
         by_default = [one for one in self._asked.closed if one.resolved.by == "deadline"]

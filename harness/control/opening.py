@@ -209,7 +209,10 @@ def _run(
             reason = "infrastructure" if isinstance(fault, InfrastructureFault) else "branch_moved"
             _ended(recorder, inbox, steering, Stop(reason=reason, sentence=str(fault), exit_code=fault.exit_code))
             raise
-        _ended(recorder, inbox, steering, stop)
+        else:
+            _ended(recorder, inbox, steering, stop)
+        finally:
+            inbox.close()
     return stop
 
 

@@ -16,6 +16,7 @@ from harness.control import telling
 from harness.control.recorder import Recorder
 from harness.control.telling import News
 from harness.execution.clock import Clock
+from harness.execution.deliver import UNKNOWN
 from harness.execution.messenger import Messenger
 from harness.oversight import Escalation
 
@@ -46,6 +47,9 @@ class Post:
             self._warn(
                 f"[escalation] channels: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set in the environment; nothing is sent there"
             )
+        if self._check is not None:
+            self._check.end()
+            self._check = None
         if addresses := self._addresses(law):
             self._check = Messenger(addresses, "", None, self._clock)
 
@@ -53,7 +57,7 @@ class Post:
         """Take in what has become of what is on its way."""
         if self._check is not None and (seen := self._check.outcomes()) is not None:
             self._check = None
-            self._judge({name: why for name, why in seen.items() if why})
+            self._judge({name: why for name, why in seen.items() if why == UNKNOWN})
         if self._message is not None and (outcomes := self._message.outcomes()) is not None:
             self._message = None
             self._sent(outcomes, warn)
@@ -67,10 +71,11 @@ class Post:
         if not addresses:
             return False
         if not telling.room(study.inbox, law, news.stop is not None):
-            if not study.inbox.capped:
-                self._recorder.emit(Warned(
-                    code=CAP, message=f"[escalation] messages = {law.messages} is reached; what is new waits in `ratchet inbox` unsaid"
-                ))  # fmt: skip
+            if law.messages and news.stop is None and not study.inbox.capped:
+                self._warn(
+                    f"[escalation] messages = {law.messages}: they are used up, or the last is kept for the end; what is new waits in `ratchet inbox`",
+                    CAP,
+                )
             return False
         self._recorder.emit(Sending(message=study.inbox.messages + 1, about=news.keys, channels=tuple(addresses)))
         self._message = Messenger(addresses, title, body, self._clock)
@@ -85,9 +90,14 @@ class Post:
         if self._message is not None:
             outcomes, self._message = self._message.end(), None
             self._sent(outcomes, warn=False)
-        if self._check is not None:
-            self._check.end()
-            self._check = None
+        self.close()
+
+    def close(self) -> None:
+        """End what is on its way, whatever became of it; the journal is left as it is."""
+        for one in (self._check, self._message):
+            if one is not None:
+                one.end()
+        self._check = self._message = None
 
     def _addresses(self, law: Escalation) -> dict[str, str]:
         return {name: address for name in law.channels if (address := self._environment.get(name, "").strip())}
@@ -113,5 +123,5 @@ class Post:
         for name, why in fresh.items() if warn else ():
             self._warn(f"message {inbox.messages} through {name}: {why}; it is said once, `ratchet inbox` has every question")
 
-    def _warn(self, message: str) -> None:
-        self._recorder.emit(Warned(code=CODE, message=message))
+    def _warn(self, message: str, code: str = CODE) -> None:
+        self._recorder.emit(Warned(code=code, message=message))
