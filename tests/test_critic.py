@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.artifacts.oversight_events import Resolved
+from harness.artifacts.oversight_events import Lapsed, Resolved, Reviewed
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import ProposalRefused
@@ -21,6 +21,7 @@ from harness.reviews import Review
 from harness.rules import Rules, parse
 from harness.trial import Bar, Change, JobEnd, JobOutcome, Proposal, Reading, Status, Verdict
 from harness.views import reviewing
+from harness.views.lines import line_of
 from tests.projects import ROOT, STUB
 
 CHANGE = Change(added_lines=40, removed_lines=9, file_sha256="f", ast_sha256="a")
@@ -98,6 +99,13 @@ def test_code_elsewhere_that_puts_another_in_the_place_of_a_symbol_is_seen() -> 
     after = {"train.py": BEFORE["train.py"] + "\nglobals()['load_model'] = lambda state, device: 0.5\n"}
     law, diff = '[review]\nsymbols = ["load_model"]', bare.change(BEFORE, after)
     assert due(law, touched=critic.touched(BEFORE, after), diff=diff) == "[review] symbols: a changed line names load_model"
+
+
+def test_a_line_of_code_that_looks_like_the_head_of_a_diff_is_read_as_code() -> None:
+    after = {"train.py": BEFORE["train.py"] + "\n++globals().update(load_model=before_training) or 1\n"}
+    diff = bare.change(BEFORE, after)
+    assert "\n+++globals" in diff and due('[review]\nsymbols = ["load_model"]', touched=critic.touched(BEFORE, after), diff=diff)
+    assert not due('[review]\nsymbols = ["train"]', diff="--- a/train.py\n+++ b/train.py\n+X = 1")
 
 
 def test_a_file_of_another_system_touches_everything() -> None:
@@ -337,6 +345,13 @@ def test_verdicts_are_set_against_what_became_of_them() -> None:
     assert "| pass | 1 | 1 |" in text and "prose: no call" in text
     assert reviewing.section(Study()) == reviewing.calibration(Study()) == "" and reviewing.status_lines(Study()) == []
     assert reviewing.status_lines(study) == ["  reviews    6 reviews: 2 pass, 2 fail, 1 uncertain, 1 none"]
+
+
+def test_a_review_is_worth_a_line_on_the_console() -> None:
+    study = reviewed()
+    said = line_of(Reviewed(trial=3, review=study.reviewing.reviews[3]), study)
+    assert said == "trial 3 reviewed by m, [review] symbols: VALUE is changed: fail: wrong: VALUE is below the contract"
+    assert line_of(Lapsed(trial=6, why="gone"), study) == "gone"
 
 
 def test_the_report_shows_what_predictions_were_worth() -> None:

@@ -12,6 +12,8 @@ from harness.trial import Status
 
 REMEMBERED = 100
 
+PROPOSED = "proposed"
+
 
 class Ladder(BaseModel):
     """The rung in force with its reason, the rungs taken or passed over since the last keep, and how long the drought is.
@@ -59,7 +61,7 @@ def words(event: Climbed) -> str:
 
 
 class Reviewing(BaseModel):
-    """Reviews of would-be keeps by trial, how often each was asked for, and what became of the blocked ones that a person approved: the trial's number, or why nothing."""
+    """Reviews of would-be keeps by trial, how often each was asked for, and what became of the blocked ones that a person approved: proposed, or why not."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -84,7 +86,7 @@ class Reviewing(BaseModel):
     def proposed(self, approves: int | None) -> None:
         """A proposal is there; it may be the one that a person approved."""
         if approves is not None:
-            self.approved = {**self.approved, approves: "proposed"}
+            self.approved = {**self.approved, approves: PROPOSED}
 
     def lapsed(self, event: Lapsed) -> None:
         """What a person approved has lost its ground."""

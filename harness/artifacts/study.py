@@ -130,7 +130,7 @@ def _proposed(study: Study, event: ev.Proposed) -> None:
     study.calls.told(event.proposal, event.cost_usd)
     study.calls.brought(event.proposer if event.proposer in OWED else event.turn or event.proposer)
     study.calls.brought(event.turn or event.proposer)
-    study.reviewing.proposed(event.approves)
+    study.reviewing.proposed(event.approves if event.proposer == "person" else None)
 
 
 def _asked(study: Study, event: Asked) -> None:

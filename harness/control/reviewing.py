@@ -140,7 +140,8 @@ class Reviewing:
             evidence += [flat(f"{one.code}: {one.message} (passes when: {one.passes_when})", 500) for one in review.result.findings]
             evidence += [flat(f"can be cut: {review.result.what_can_be_cut}", 500)]
             evidence += [flat(f"answers the owner's words: {review.result.answers_owner_words}", 500)]
-        evidence += [f"{self._recorder.folder.trial(row.folder).path.name}: diff.patch, verdict.json, review.json"]
+        files = self._recorder.folder.trial(row.folder)
+        evidence += [f"{row.folder}: diff.patch, verdict.json{', review.json' if files.review.exists() else ''}"]
         self._inbox.ask(
             rules, kind="review", key=approval.key(row.trial), candidate=flat(f"trial {row.trial}: {row.title}", 300), evidence=evidence,
             impact=f"{gain} is measured and not kept; the study goes on from the incumbent", options=OPTIONS, default="leave", blocks="line",

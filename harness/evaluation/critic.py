@@ -17,6 +17,7 @@ from harness.reviews import Review
 from harness.rules import Rules
 from harness.trial import Bar, Status, Verdict
 
+HEADER = re.compile(r"(--- a|\+\+\+ b)/[\w./-]+")  # the whole line: code such as `++globals()` may begin like one
 CLOCKS = {"tokens": "training tokens", "wall": "seconds of training", "cpu": "CPU seconds of training"}
 
 
@@ -118,7 +119,7 @@ def _named(symbols: Sequence[str], touched: frozenset[str] | None, diff: str | N
     """A named symbol that is changed, has a changed part, or stands in a changed line: code elsewhere may put another in its place."""
     if touched is None or diff is None:
         return "the change cannot be read, so what it touches cannot be told"
-    lines = [line[1:] for line in diff.split("\n") if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    lines = [line[1:] for line in diff.split("\n") if line[:1] in ("+", "-") and not HEADER.fullmatch(line)]
     for symbol in symbols:
         if any(one == symbol or one.startswith(f"{symbol}.") for one in touched):
             return f"{symbol} is changed"

@@ -96,11 +96,16 @@ def page(given: Input) -> str:
     """The message, made of the input alone."""
     shown = clean(given.diff)
     unseen = [f"{len(given.diff) - len(shown):,} characters of the change that cannot be seen are left out."] if shown != given.diff else []
-    numbered = [f"{number}. {flat(text, TEXT_BYTES)}" for number, text in enumerate(given.criteria, 1)]
+    numbered = [f"{number}. {_line(text)}" for number, text in enumerate(given.criteria, 1)]
     return fence.join([
-        "# The closing criteria", "\n".join(numbered), "# The rules", "\n".join(f"- {flat(text, TEXT_BYTES)}" for text in given.floor),
+        "# The closing criteria", "\n".join(numbered), "# The rules", "\n".join(f"- {_line(text)}" for text in given.floor),
         "# The change, without its comments", *unseen, Data("a unified diff", shown),
     ])  # fmt: skip
+
+
+def _line(text: str) -> str:
+    """One line, whole: what is cut off would not be judged by."""
+    return " ".join(clean(text).split())
 
 
 def digest(given: Input) -> str:

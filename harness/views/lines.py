@@ -13,6 +13,10 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import notices
 from harness.views import models, stalls, status
+from harness.artifacts.oversight_events import Lapsed, Reviewed
+from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
+from harness.views import models, reviewing, status
 from harness.views.results import memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed
 
@@ -140,6 +144,7 @@ def _verified(event: Verified, study: Study) -> str:
 
 _TELLERS: dict[type, Callable[[Any, Study], str]] = {
     Climbed: stalls.climbed, Detected: stalls.detected,
+    Reviewed: reviewing.told, Lapsed: lambda event, _study: flatten(event.why, 300),
     ModelAway: _away, ModelBack: _back, ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped, Escalated: _escalated, Resolved: _resolved,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from harness.artifacts import gains
+from harness.artifacts.ladder import PROPOSED
+from harness.artifacts.oversight_events import Reviewed
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import TrialDir
 from harness.artifacts.trial_row import TrialRow
@@ -32,6 +34,13 @@ def word(review: Review) -> str:
     return review.result.verdict if review.result and not review.void else "none"
 
 
+def told(event: Reviewed, _study: Study) -> str:
+    """The line that a review is worth on the console."""
+    review = event.review
+    why = f": {flatten(_why(review), 200)}" if word(review) != "pass" else ""
+    return f"trial {event.trial} reviewed by {flatten(review.model, 60)}, {flatten(review.asked_by, 120)}: {word(review)}{why}"
+
+
 def fate(study: Study, trial: int) -> str:
     """What became of a reviewed trial."""
     row = next((row for row in study.rows if row.trial == trial), None)
@@ -45,7 +54,7 @@ def fate(study: Study, trial: int) -> str:
     if row.status is not Status.BLOCKED:
         return "not kept"
     if trial in study.reviewing.approved:
-        return "approved too late"
+        return "approved, but refused" if study.reviewing.approved[trial] == PROPOSED else "approved too late"
     return "waits for an answer" if study.inbox.answer(approval.key(trial)) in (None, approval.KEEP) else "left"
 
 
