@@ -171,6 +171,21 @@ def test_no_repair_is_ordered_where_the_rules_allow_none(make: Make) -> None:
     assert len([event for event in events(project) if isinstance(event, Escalated)]) == 2
 
 
+CAST = """[setattr(__import__("sys").modules[__name__], "__class__", type("M", (type(__import__("sys")),), {"PRICE": property(lambda self: 199000)})), "Steel pen"][1]"""
+
+
+def test_code_that_casts_the_price_from_inside_another_fields_scope_is_blocked(make: Make) -> None:
+    project = make()
+    edits = project / "own.toml"
+    edits.write_text(f"[[proposals]]\ntitle = \"the name\"\nfind = '\"Steel pen, waterproof\"'\nreplace = '''{CAST}'''\n")
+    run_study(project, edits, program=project / "program-unknown.md")
+    study, found = study_of(project), verified(project)[1]
+    assert found.delta_inside_scope and found.old_error_gone and found.unchanged_kept
+    reading = study.rows[1].readings[0].measurement
+    assert reading is not None and reading.value == 1.0, "the metric is taken in"
+    assert found.outcome is Outcome.BLOCKED and study.rows[1].status is Status.BLOCKED
+
+
 class Killed(BaseException):
     """The harness ends here."""
 

@@ -14,7 +14,7 @@ from harness.checks import Check
 from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
 from harness.evaluation import causes, findings
-from harness.followups import ErrorPacket, Mechanism, Ticket
+from harness.followups import ErrorPacket, Mechanism, Ticket, Verification
 from harness.questions import Option
 from harness.rules import Rules
 from harness.trial import MEASURED, Proposal, Reading, Status, Verdict
@@ -49,7 +49,7 @@ class Findings:
         study = self._recorder.study
         best, order = study.incumbent, study.repairs.ticket
         checks = findings.of(best.readings) if best else None
-        if best is None or (order is not None and (order.trial == best.trial or not measured(study, order))):
+        if best is None or (order is not None and (not measured(study, order) or self._waits(order, best, rules))):
             return
         open_ones = findings.repairable(checks or ())
         last = study.rows[-1]
@@ -59,6 +59,13 @@ class Findings:
         for check in open_ones:
             if self._ordered(rules, best, check, checks or ()):
                 return
+        if order is not None and study.repairs.ticket is not None:
+            said = f"the ticket of trial {order.trial} lapses: the incumbent is another one now"
+            self._recorder.emit(FollowedUp(trial=order.trial, cause="lapsed", mechanism=Mechanism.REPLAN, detail=said))
+
+    def _waits(self, order: Ticket, best: TrialRow, rules: Rules) -> bool:
+        """Whether an order is still to be carried out; not when the incumbent is another one, or when proposal after proposal was refused."""
+        return order.trial == best.trial and self._recorder.study.repairs.refusals <= rules.correction.attempts
 
     def owns(self, row: TrialRow) -> bool:
         """Whether a trial repairs a failed check, and not a failed trial."""
@@ -66,20 +73,29 @@ class Findings:
         return row.repairs is not None and order is not None and measured(self._recorder.study, order)
 
     def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> Verdict:
-        """The verdict once what the candidate touches was held against its ticket and against what nobody knows."""
+        """The verdict once what the candidate touches was held against its ticket and against what nobody knows; a verification is journalled once."""
+        found, left = self._found(row, readings, verdict, texts)
+        if found is not None and row.repairs is not None and row.trial not in self._recorder.study.repairs.outcomes:
+            self._recorder.emit(Verified(trial=row.trial, repairs=row.repairs, verification=found))
+        return left
+
+    def foreseen(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> Verdict:
+        """The same, before anybody is paid to look at it."""
+        return self._found(row, readings, verdict, texts)[1]
+
+    def _found(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> tuple[Verification | None, Verdict]:
         study, checks = self._recorder.study, findings.of(readings)
         if row.trial == 0 or row.commit is None or not (checks or self.owns(row)):
-            return verdict
+            return None, verdict
         touched = findings.changed(texts(row.parent), texts(row.commit))
         order = study.repairs.carried
         if row.repairs is None or order is None or not self.owns(row):
-            check = findings.blocked(checks, touched)
-            return findings.without_truth(verdict, findings.unknown(check).rstrip("; "), study.bar) if check else verdict
-        before = findings.of(study.row(row.repairs).readings) or ()
-        found = findings.verify(order, before, readings, touched, verdict)
-        if row.trial not in study.repairs.outcomes:
-            self._recorder.emit(Verified(trial=row.trial, repairs=row.repairs, verification=found))
-        return findings.closed(verdict, found, study.bar)
+            parent = next((one for one in reversed(study.rows) if one.commit == row.parent), None)
+            hidden = findings.blocked(findings.of(parent.readings) if parent else None, checks, touched)
+            return None, findings.without_truth(verdict, findings.unknown(hidden).rstrip("; "), study.bar) if hidden else verdict
+        before = findings.of(study.row(row.repairs).readings)
+        found = findings.verify(order, before or (), readings, touched, verdict)
+        return found, findings.closed(verdict, found, study.bar)
 
     def _ordered(self, rules: Rules, best: TrialRow, check: Check, checks: Sequence[Check]) -> bool:
         """Whether a ticket was written; when its repairs are used up, a person is told instead."""
@@ -109,7 +125,8 @@ class Findings:
         self._told(best, causes.NO_TRUTH, findings.packet(check), said)
 
     def _told(self, best: TrialRow, cause: str, evidence: ErrorPacket, said: str) -> None:
-        if evidence.fingerprint not in self._recorder.study.repairs.fingerprints:
+        repairs = self._recorder.study.repairs
+        if evidence.fingerprint not in repairs.fingerprints or repairs.ticket is not None:
             self._recorder.emit(FollowedUp(trial=best.trial, cause=cause, mechanism=Mechanism.ESCALATION, packet=evidence, detail=said))
 
 

@@ -47,7 +47,7 @@ class Overseer:
 
     def reviewed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, rules: Rules, texts: Texts) -> bool:
         """Whether a would-be keep has had the independent review that a rule asks for; not when that was interrupted."""
-        return self.reviewing.complete(row, readings, verdict, rules, texts)
+        return self.reviewing.complete(row, readings, self.findings.foreseen(row, readings, verdict, texts), rules, texts)
 
     def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, rules: Rules, texts: Texts) -> Verdict:
         """The verdict once a repair has been verified and a review, where there was one, has been heard."""

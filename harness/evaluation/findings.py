@@ -20,9 +20,13 @@ Checks = Sequence[Check]
 
 
 def of(readings: Sequence[Reading]) -> tuple[Check, ...] | None:
-    """The checks of a trial, by its first reading; `None` when it has no measurement."""
-    found = readings[0].measurement if readings else None
-    return found.checks if found else None
+    """The checks that all readings of a trial made, each as it went worst; `None` when it has no measurement."""
+    made = [one.measurement.checks for one in readings if one.measurement is not None]
+    if not made:
+        return None
+    common = set.intersection(*({one.key for one in checks} for checks in made))
+    failed = {one.key: one for checks in made for one in checks if not one.passed}
+    return tuple(failed.get(one.key, one) for one in made[0] if one.key in common)
 
 
 def untold(checks: Checks) -> list[Check]:
@@ -66,9 +70,18 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> frozenset[st
     return frozenset(f"{path}:{name}" for path in after for name in near.changed_symbols(before.get(path, ""), after[path]))
 
 
-def blocked(checks: Checks | None, touched: frozenset[str]) -> Check | None:
-    """The check without ground truth that a candidate touches, if there is one."""
-    return next((one for one in untold(checks or ()) if touched & set(one.scope)), None)
+def blocked(before: Checks | None, after: Checks | None, touched: frozenset[str]) -> Check | None:
+    """The check without ground truth that a candidate touches, if there is one: by its text, or by what any check of the same scope finds now.
+
+    The second, since code elsewhere may set what the scope names. `before`: the parent's checks, `None` when they are not known.
+    """
+    seen = {one.key: (one.passed, one.actual) for one in before or ()}
+    for hidden in untold(after or ()):
+        scope = set(hidden.scope)
+        near_it = [one for one in after or () if scope & set(one.scope)]
+        if touched & scope or (before is not None and any(seen.get(one.key) != (one.passed, one.actual) for one in near_it)):
+            return hidden
+    return None
 
 
 def verify(
@@ -89,7 +102,7 @@ def verify(
         "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS for one in readings),
         "old_error_gone": None if after is None else order.failed_check in _passing(after),
     }
-    hidden = blocked(after, touched)
+    hidden = blocked(before, after, touched)
     if hidden or verdict.reason == NO_TRUTH:
         outcome = Outcome.BLOCKED
     else:
