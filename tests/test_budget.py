@@ -240,7 +240,7 @@ def test_the_compute_cap_is_a_quarter_above_the_slowest_baseline_and_a_second_at
 
 def test_repairs_and_reviews_are_counted_where_a_rule_has_them() -> None:
     study = night(-0.1)
-    study.repairs.made, study.reviewing.made = 3, 2
+    study.repairs.made, study.reviewing.asked = 3, {4: 1, 7: 1}
     asked_for = Review(added_lines=3, criteria=("One line.",), in_all=5)
     for law, expected in (
         (rules(), (17, None)), (rules().model_copy(update={"review": asked_for}), (17, 3)), (rules().model_copy(update={"correction": Correction(in_all=2)}), (0, None)),

@@ -8,15 +8,11 @@ from typing import Any
 from harness.artifacts import events as ev
 from harness.artifacts.call_events import ModelAway, ModelBack
 from harness.artifacts.gains import believed_value
-from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Resolved, Verified
+from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Lapsed, Resolved, Reviewed, Verified
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import notices
-from harness.views import models, stalls, status
-from harness.artifacts.oversight_events import Lapsed, Reviewed
-from harness.artifacts.study import Study
-from harness.artifacts.trial_row import TrialRow
-from harness.views import models, reviewing, status
+from harness.views import models, reviewing, stalls, status
 from harness.views.results import memory_gb, total
 from harness.views.text import duration, flatten, number, plural, signed
 
