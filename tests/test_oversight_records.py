@@ -22,6 +22,7 @@ TICKET: dict[str, Any] = {
 }  # fmt: skip
 FINDING: dict[str, Any] = {
     "code": "E1", "target": {"kind": "symbol", "id": "train"}, "evidence": ["line 9"], "message": "reads the clock", "action": "patch_output",
+    "passes_when": "it reads no clock",
 }  # fmt: skip
 RESULT: dict[str, Any] = {
     "verdict": "pass", "checked_criteria": [1], "what_can_be_cut": "nothing", "answers_owner_words": "yes", "refuted_if": "it reads worse",
@@ -32,10 +33,6 @@ QUESTION: dict[str, Any] = {
     "number": 1, "kind": "repeated_failure", "key": "oom", "goal": "lower val_bpb", "candidate": "trial 3", "evidence": ["train.log"], "repairs": ["half the rows"],
     "impact": "this line rests", "options": [OPTION], "default": "go_on", "blocks": "line",
 }  # fmt: skip
-
-
-if "passes_when" in Finding.model_fields:
-    FINDING["passes_when"] = "it reads no clock"
 
 
 def refused(record: type[BaseModel], given: dict[str, Any]) -> bool:
@@ -85,7 +82,7 @@ def test_the_five_closing_questions_are_asked_of_every_repair_and_none_may_be_le
         assert Verification.model_validate({**given, name: None}).model_dump()[name] is None, "what could not be told is no yes"
 
 
-@pytest.mark.parametrize("name", ["code", "target", "evidence", "message", "action"])
+@pytest.mark.parametrize("name", ["code", "target", "evidence", "message", "action", "passes_when"])
 def test_a_finding_that_cannot_say_where_by_what_evidence_and_what_to_do_is_none(name: str) -> None:
     assert not refused(Finding, FINDING)
     assert all(refused(Finding, given) for given in without(FINDING, name))

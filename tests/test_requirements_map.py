@@ -19,10 +19,7 @@ RULES = (
     *(f"S4-{n:02}" for n in range(1, 19) if n not in (6, 10, 11, 12, 13)),
 )
 SETTLED = tuple(f"K{n}" for n in range(1, 13))
-PENDING: frozenset[str] = frozenset({
-    "S0-01", "S0-03", "S0-04", "S0-07", "S0-10", "S0-11", "S0-15", "S0-17", "S0-18", "S0-20", "S0-23", "S0-26", "S0-28", "S0-30", "S0-34", "S0-40",
-    "S1-01", "S1-03", "S1-10", "S1-17", "S1-19", "S1-20", "S1-21", "S1-24", "S1-28", "S4-02", "S4-03", "S4-04", "S4-05", "S4-08", "K1", "K11",
-})  # fmt: skip
+PENDING: frozenset[str] = frozenset()  # rows that may be missing because what they ask for is not built yet
 ROW = re.compile(r"^\| *((?:C|S\d)-\d+|K\d+) *\|(.*)\| *$", re.MULTILINE)
 LOOSE = re.compile(r"^\|(?! *(?:id|-+) *\|)", re.MULTILINE)
 NAME = re.compile(r"`(test_\w+)`")

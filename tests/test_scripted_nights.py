@@ -50,6 +50,7 @@ def law(lot: random.Random, url: str) -> str:
         "[keep]\nbaseline_readings = 1\nprior_sigma = 0.002\n", some("rule", lot.choice(['"strict"', '"debiased"'])), some("complexity_per_line", 0.0),
         "[proposer]\nkind = \"anthropic\"\n", f"meanwhile = \"{lot.choice(['search', 'search', 'stop', 'replicate'])}\"\n", some("failed_calls", 2),
         f"[model]\nbase_url = \"{url}\"\nmax_tokens = 1024\nsilence_seconds = 2\npatience_seconds = 0\nretries = {lot.randint(0, 2)}\n",
+        "[ban]\n", some("axes", lot.choice(['["DEPTH"]', '["LEARNING_RATE", "SECONDS"]'])), some("words", '["forbidden_word"]'), some("imports", '["socket"]'),
         "[correction]\n", some("attempts", lot.randint(0, 2)), some("in_all", lot.randint(0, 3)),
         "[stall]\n", f"after = {lot.randint(1, 4)}\nquota = {lot.randint(1, 2)}\n",
         "[review]\n", some("added_lines", 0), some("in_all", lot.randint(1, 2)), "criteria = [\"the change is as small as it can be\"]\n",
