@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import signal
@@ -19,12 +18,10 @@ from harness import __version__
 from harness.artifacts.call_events import Answered, Asked
 from harness.artifacts.oversight_events import Escalated, Lapsed, Reviewed
 from harness.artifacts.trial_dir import StudyDir
-from harness.control import inbox as inboxes
 from harness.errors import UserFault
 from harness.evaluation import critic
 from harness.execution.clock import SystemClock
 from harness.proposers import asking, reviewer
-from harness.questions import Question
 from harness.rules import parse
 from harness.trial import FAILED, MEASURED, Status
 from tests.messages_stub import (
@@ -62,7 +59,6 @@ from tests.projects import (
 from tests.reviewers import CRITERIA, LAW, answer, events, finding, one_better, project_with, request_text, said, shown, verdict
 
 pytestmark = pytest.mark.slow
-WAITING = inspect.getsource(inboxes.Inbox.ask).rstrip().endswith("raise NotImplementedError")
 
 
 @pytest.fixture(autouse=True)
@@ -72,18 +68,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
-
-    def plainly(self: Any, rules: Any, kind: Any, key: str, candidate: str, evidence: Any, impact: str, options: Any, default: str, blocks: Any, trial: Any = None, repairs: Any = ()) -> None:  # fmt: skip
-        study = self._recorder.study
-        if study.inbox.answer(key) or any(one.key == key for one in study.inbox.open.values()):
-            return
-        self._recorder.emit(Escalated(question=Question(
-            number=study.inbox.asked + 1, kind=kind, key=key, goal="g", candidate=candidate, trial=trial, evidence=tuple(evidence), repairs=tuple(repairs),
-            impact=impact, options=tuple(options), default=default, blocks=blocks,
-        )))  # fmt: skip
-
-    if WAITING:
-        monkeypatch.setattr(inboxes.Inbox, "ask", plainly)
     yield
 
 

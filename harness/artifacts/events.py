@@ -69,9 +69,7 @@ class Warned(Record):
 
 
 class Proposed(Record):
-    """A proposal arrived and its text is stored. `stands_for` names the proposer that was away, `turn` the one whose turn it was, as the
-    command line or program.md calls it, `approves` the blocked trial that a person wants kept.
-    """
+    """A proposal arrived, its text is stored. `stands_for`: the proposer that was away, `turn`: whose turn it was, `approves`: the blocked trial a person wants."""
 
     kind: Literal["proposed"] = "proposed"
     proposal: int

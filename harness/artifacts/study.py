@@ -11,9 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.artifacts import events as ev
-from harness.artifacts import journal, taken
-from harness.artifacts import oversight_events as ov
-from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
+from harness.artifacts import journal, overseen, taken
+from harness.artifacts.call_events import Answered, ModelAway, ModelBack
 from harness.artifacts.calls import Calls
 from harness.artifacts.inbox import Inbox
 from harness.artifacts.journal import Position
@@ -119,23 +118,12 @@ def _warned(study: Study, event: ev.Warned) -> None:
     study.inbox.warned(event.code, event.message)
 
 
-def _resolved(study: Study, event: ov.Resolved) -> None:
-    if study.inbox.resolved(event).blocks == "study":  # the wait for an answer is no part of any trial
-        study.settled_elapsed = study.elapsed
-
-
 def _proposed(study: Study, event: ev.Proposed) -> None:
     study.pending, study.proposals = event, event.proposal
     study.unread_in_a_row = 0 if event.proposer not in OFFLINE else study.unread_in_a_row
     study.calls.told(event.proposal, event.cost_usd)
     study.calls.brought(event.proposer if event.proposer in OWED else event.turn or event.proposer)
-    study.calls.brought(event.turn or event.proposer)
     study.reviewing.proposed(event.approves if event.proposer == "person" else None)
-
-
-def _asked(study: Study, event: Asked) -> None:
-    study.calls.asked(event)
-    study.reviewing.asking(event)
 
 
 def _refused(study: Study, event: ev.Refused) -> None:
@@ -196,28 +184,6 @@ def _settled(study: Study, event: ev.Settled) -> None:
         study.crashes_in_a_row = 0
 
 
-def _scored(study: Study, event: ev.Scored) -> None:
-    if event.fault is not None and not event.fault.candidate_to_blame:
-        study.watch.void(event.fault.reason, event.fault.detail)
-    taken.scored(study, event)
-
-
-def _interrupted(study: Study, event: ev.Interrupted) -> None:
-    if study.current is not None and study.current.trial == event.trial:
-        study.watch.void(event.reason, event.detail)
-    taken.interrupted(study, event)
-
-
-def _verified(study: Study, event: ov.Verified) -> None:
-    study.watch.verified = event
-    study.repairs.verified(event)
-
-
-def _detected(study: Study, event: ov.Detected) -> None:
-    study.watch.seen(event)
-    study.repairs.seen(event)
-
-
 def _bar_moved(study: Study, event: ev.BarMoved) -> None:
     study.bar = event.bar
     if event.value is None:
@@ -231,25 +197,13 @@ def _stopped(study: Study, event: ev.Stopped) -> None:
 
 
 _HANDLERS: dict[type, Any] = {
-    Asked: _asked, ov.Lapsed: lambda study, event: study.reviewing.lapsed(event),
     Answered: lambda study, event: study.calls.answered(event),
     ModelAway: lambda study, event: study.calls.left(event),
     ModelBack: lambda study, event: study.calls.back(event.proposer),
     ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Proposed: _proposed, ev.Refused: _refused,
-    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: _scored,
-    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: _interrupted,
-    ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: _verified,
-    ov.Detected: _detected, ov.Climbed: lambda study, event: study.ladder.step(event),
-    ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
-    ov.Resolved: _resolved, ov.Sending: lambda study, event: study.inbox.sending(event),
-    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained, ev.Scored: taken.scored,
-    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Interrupted: taken.interrupted,
-    ov.FollowedUp: lambda study, event: study.repairs.followed_up(event), ov.Verified: lambda study, event: study.repairs.verified(event),
-    ov.Detected: lambda study, event: study.repairs.seen(event), ov.Climbed: lambda study, event: study.ladder.step(event, study.row_count),
-    ov.Reviewed: lambda study, event: study.reviewing.reviewed(event), ov.Escalated: lambda study, event: study.inbox.escalated(event),
-    ov.Resolved: lambda study, event: study.inbox.resolved(event), ov.Sending: lambda study, event: study.inbox.sending(event),
-    ov.Sent: lambda study, event: study.inbox.sent(event),
-    ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
+    ev.Begun: _begun, ev.Committed: _committed, ev.Launched: taken.launched, ev.Trained: taken.trained,
+    ev.Audited: taken.audited, ev.Rehearsed: taken.rehearsed, ev.Decided: _decided, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
+    **overseen.HANDLERS,
 }  # fmt: skip
 
 

@@ -209,15 +209,10 @@ class Repairing:
     def _reopen(self, rules: Rules) -> None:
         """A person wants a parked line tried again: its last candidate gets a ticket, whatever was attempted before."""
         study = self._study
-        for key, answer in study.inbox.settled.items():
+        wanted = [(key, one) for key, one in study.inbox.settled.items() if one.option == AGAIN.id and one.by != "moot"]
+        for key, answer in wanted:
             known = study.repairs.fingerprints.get(key.removeprefix("line:"), [])
-            if (
-                answer.option != AGAIN.id
-                or answer.by == "moot"
-                or not known
-                or answer.question in study.repairs.reopened
-                or study.repairs.ticket is not None
-            ):
+            if not known or answer.question in study.repairs.reopened or study.repairs.ticket is not None:
                 continue
             row = study.row(known[-1])
             packet = packets.packet(row, rules, self._log(row))
