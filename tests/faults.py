@@ -65,6 +65,7 @@ class Story:
             detail="" if end is JobEnd.OK else detail,
             train_seconds=9.0,
             printed_metric=printed,
+            survivors=survivors,
         )
         measured = night.measure(value)
         measured = measured.model_copy(update={"data_sha256": sha(data)}) if measured else None
