@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import sys
 import traceback
 from collections import Counter
@@ -23,7 +25,7 @@ from harness.execution.signals import Interrupts
 from harness.proposers import asking
 from harness.rules import Rules, read
 from tests import accounts, projects
-from tests.messages_stub import Answer, blocks, call, cut_stream, error_status, html, refusal, stub, text
+from tests.messages_stub import Answer, blocks, call, cut_stream, error_status, html, refusal, stub, text, tool_use
 from tests.models import SUBMISSION, replace, shown, value_in
 from tests.nights import must_be_whole
 from tests.projects import folder_of, git, keeping_the_table, study_of
@@ -34,6 +36,8 @@ KINDS = (
 )  # fmt: skip
 POINTS = (*(f"journal:{kind}" for kind in KINDS), "proposal_stored", "commit_written", "ref_written", "branch_moved", "reply_stored")
 FAULTS = ("crash", "oom", "nothing", "late_failure", "no_steps", "assert", "spoof", "evaluation_raises")
+DIGEST = re.compile(r"digest of this input: ([0-9a-f]{64})")
+SHOWN = re.compile(r"VALUE = [\d.]+")
 LEGS, DIED, OURS = 14, 137, 99
 NIGHTS, TEN = 50, 10
 
@@ -53,7 +57,7 @@ def law(lot: random.Random, url: str) -> str:
         "[ban]\n", some("axes", lot.choice(['["DEPTH"]', '["LEARNING_RATE", "SECONDS"]'])), some("words", '["forbidden_word"]'), some("imports", '["socket"]'),
         "[correction]\n", some("attempts", lot.randint(0, 2)), some("in_all", lot.randint(0, 3)),
         "[stall]\n", f"after = {lot.randint(1, 4)}\nquota = {lot.randint(1, 2)}\n",
-        "[review]\n", some("added_lines", 0), some("in_all", lot.randint(1, 2)), "criteria = [\"the change is as small as it can be\"]\n",
+        "[review]\n", some("symbols", '["VALUE"]'), some("in_all", lot.randint(1, 2)), "criteria = [\"the change is as small as it can be\"]\n",
         "[escalation]\n", f"consecutive_crashes = {lot.randint(2, 5)}\nrefused_proposals = {lot.randint(3, 9)}\n", some("answer_minutes", 0.001), some("messages", lot.randint(0, 2)),
         "[stop]\n", f"trials = {lot.randint(4, 12)}\n", some("hours", lot.choice([0.0015, 0.01, 1])), some("plateau", lot.randint(3, 6)), some("calls", lot.randint(4, 40)),
         some("retries", lot.randint(0, 2)), some("tokens", lot.choice([20_000, 300_000])), f"dollars = {lot.choice([0.04, 0.3, 5.0])}\n",
@@ -87,6 +91,10 @@ class Model:
         if self.dumb:
             self.dumb -= 1
             return text("Shall I go on?")
+        if [tool["name"] for tool in body.get("tools", ())] == ["verdict"]:
+            return self.review(body)
+        if not SHOWN.search(json.dumps(body["messages"][0])):  # a paid critic's page, or another that shows no file
+            return text("Turn the step size.")
         kinds: list[Callable[[dict[str, Any]], Answer]] = (
             [self.lower] * 6 + [self.fault] * 4 + [self.banned] * 2 + [self.trouble] * 3 + [self.words]
         )
@@ -119,6 +127,16 @@ class Model:
             error_status(429, "rate_limit_error", headers={"retry-after": "1"}), error_status(529, "overloaded_error"), error_status(503), refusal(),
             cut_stream(), html(), error_status(401, "authentication_error") if self.lot.random() < 0.2 else refusal(),
         ])  # fmt: skip
+
+    def review(self, body: dict[str, Any]) -> Answer:
+        """A verdict, a spoilt one, or none."""
+        digest = DIGEST.findall(json.dumps(body["messages"][0]))
+        said = {
+            "verdict": self.lot.choice(["pass", "pass", "fail", "uncertain"]), "findings": [], "checked_criteria": [1], "what_can_be_cut": "nothing of it",
+            "answers_owner_words": "yes, it is the smallest change", "refuted_if": self.lot.choice(["it reads worse with another seed", ""]),
+            "input_sha256": digest[-1] if digest else "",
+        }  # fmt: skip
+        return self.lot.choice([tool_use("verdict", said), tool_use("verdict", said), text("Looks good to me."), self.trouble(body)])
 
     def words(self, body: dict[str, Any]) -> Answer:
         """Words, and words again at both reminders."""
