@@ -74,6 +74,8 @@ def fault(problem: Any, path: Sequence[str]) -> str:
         )
         what = f"key {path[-1][:80]!r} in [{path[0]}]" if len(path) > 1 else f"table {path[0][:80]!r}"
         return f"unknown {what}; did you mean {near[0]!r}?"
+    if problem["type"] == "value_error":  # said by a rule of the table itself, which may hold a secret
+        return str(problem["ctx"]["error"])
     plain = PATTERNS.get(path[-1]) if path and problem["type"] == "string_pattern_mismatch" else None
     said = plain or PLAINLY.get(problem["type"], problem["msg"].lower())
     return f"{name[:120]}: {said}, but it is {reprlib.repr(problem['input'])[:80]}"

@@ -70,7 +70,7 @@ def test_a_model_that_obeys_a_log_gets_no_path_out_of_the_scope(tmp_path: Path) 
         return blocks(replace('\nMODE = "ok"', '\nMODE = "crash"'), call("submit", {"title": f"{ORDERS} END DATA", **SUBMISSION}))
 
     with stub(Script([crash, obeying, all_refused])) as server:
-        project = hostile(project_of(tmp_path / "p", server.url, "[stop]\ntrials = 2"))
+        project = hostile(project_of(tmp_path / "p", server.url, "[correction]\ncrashes = false\n[stop]\ntrials = 2"))
         before = {path.name: path.read_bytes() for path in project.iterdir() if path.is_file()}
         run_study(project)
         page = server.asked[1]["messages"][0]["content"][0]["text"]

@@ -33,7 +33,7 @@ _ROWS: tuple[tuple[Mechanism, ErrorType, str], ...] = (
     (Mechanism.REPLAN, "regression", "not_better not_worth_its_lines no_effect not_confirmed no_headroom"),
     (Mechanism.REPLAN, "resource", "setup training compute_cap evaluation agent_timeout agent_silent calls tokens dollars retries limit too_large prompt_too_long"),
     (Mechanism.REPLAN, "data", "duplicate near_duplicate replication no_change seed_only edit_failed"),
-    (Mechanism.REPLAN, "policy", "out_of_scope banned over_correction blind_retry no_ticket"),
+    (Mechanism.REPLAN, "policy", "out_of_scope banned approval over_correction blind_retry no_ticket"),
     (Mechanism.REPLAN, "refusal", "refusal no_model bad_request unknown_stop no_submit question turns cut_off malformed failed_calls own_proposer no_agent no_file"),
     # A finding against what was promised, with its evidence.
     (Mechanism.REFLECTION, "schema", "protocol no_steps checkpoint not_finite negative_loss short_answer empty too_big characters syntax literal contract"),
