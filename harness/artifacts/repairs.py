@@ -12,7 +12,7 @@ from harness.trial import CORRECTION, OFFLINE
 class Repairs(BaseModel):
     """What was done about failures. `ticket` is the order that waits to be carried out, `carried` the one of the repair in progress.
 
-    `refusals`: proposals that were refused while the ticket waited. `fingerprints`: by fingerprint the trials that failed so. `reopened`: questions whose answer
+    `refusals`: proposals that were refused while the ticket waited; `declined`: why the harness's own repair was. `fingerprints`: by fingerprint the trials that failed so. `reopened`: questions whose answer
     brought a line back.
     """
 
@@ -22,6 +22,7 @@ class Repairs(BaseModel):
     ticket: Ticket | None = None
     carried: Ticket | None = None
     refusals: int = 0
+    declined: str = ""
     attempts: dict[int, int] = Field(default_factory=dict)
     made: int = 0
     fingerprints: dict[str, list[int]] = Field(default_factory=dict)
@@ -31,17 +32,17 @@ class Repairs(BaseModel):
 
     def followed_up(self, event: FollowedUp) -> None:
         """A failed trial has its follow-up."""
-        self.followed, self.ticket, self.refusals = max(self.followed, event.trial), event.ticket, 0
+        self.followed, self.ticket, self.refusals, self.declined = max(self.followed, event.trial), event.ticket, 0, ""
         if event.answers is not None:
             self.reopened = [*self.reopened, event.answers]
         if event.packet is not None:
             known = self.fingerprints.get(event.packet.fingerprint, [])
             self.fingerprints = {**self.fingerprints, event.packet.fingerprint: [*known, event.trial]}
 
-    def refused(self, proposer: str) -> None:
+    def refused(self, proposer: str, why: str) -> None:
         """A proposal was refused: the harness's own repair is not made twice, a model's may be."""
         if proposer == CORRECTION:
-            self.ticket = None
+            self.declined = why if self.ticket is not None else ""
         elif proposer not in OFFLINE:
             self.refusals += int(self.ticket is not None)
 
@@ -50,7 +51,7 @@ class Repairs(BaseModel):
         self.carried = None
         if repairs is None:
             return
-        self.carried, self.ticket, self.refusals, self.made = self.ticket, None, 0, self.made + 1
+        self.carried, self.ticket, self.refusals, self.declined, self.made = self.ticket, None, 0, "", self.made + 1
         self.attempts = {**self.attempts, repairs: self.attempts.get(repairs, 0) + 1}
 
     def verified(self, event: Verified) -> None:

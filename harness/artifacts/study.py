@@ -137,7 +137,7 @@ def _refused(study: Study, event: ev.Refused) -> None:
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
-    study.repairs.refused(event.proposer)
+    study.repairs.refused(event.proposer, f"{event.reason}: {event.detail}")
 
 
 def _begun(study: Study, event: ev.Begun) -> None:

@@ -15,32 +15,44 @@ from harness.control.recorder import Recorder
 from harness.control.stall import Reach
 from harness.errors import ModelUnavailable, ProposalRefused
 from harness.proposers import nearmiss
-from harness.proposers.fence import clean, cut
+from harness.proposers.fence import clean, cut, flat
 from harness.questions import Option
 from harness.rules import Rules
 
-Overlooked = Callable[[Study, Rules], str]
+Overlooked = Callable[[Study, Rules], str | None]
 NO_CRITIC = "no reviewer's model can be asked in this study"
 TOLD_BYTES = 4096
 GO_ON, STOP = "go_on", "stop"
 
 
 class Ladder:
-    """The ladder of one study. `overlooked` asks the reviewer's model what was overlooked; it raises `ModelUnavailable` or `ProposalRefused` when it has no answer."""
+    """The ladder of one study. `overlooked` asks the reviewer's model what was overlooked; it raises `ModelUnavailable` or `ProposalRefused` when it has no
+    answer, and gives `None` when this is not the time to ask.
+    """
 
     def __init__(self, recorder: Recorder, inbox: Inbox, overlooked: Overlooked | None = None) -> None:
         self._recorder, self._inbox, self._overlooked = recorder, inbox, overlooked
 
     def climb(self, rules: Rules) -> None:
         """Take the step that is due, if one is; past rungs that can do nothing to the first that can."""
+        self._moot()
         while stall.is_due(self._study.ladder, rules.stall):
             step = stall.due(self._study.ladder, rules.stall, self._reach(rules))
             assert step is not None, "is_due said so"
             if step.rung == "critic" and not step.passed_over:
                 step = self._criticised(step, rules)
+            if step is None:
+                return
             if step.rung == "ask" and not step.passed_over:
                 self._ask(rules)
             self._recorder.emit(step)
+
+    def _moot(self) -> None:
+        """A question about a stall that a keep has ended needs no answer. Asked of the fold each time, so that a kill in between loses nothing."""
+        best = self._study.incumbent
+        for question in [one for one in self._study.inbox.open.values() if one.kind == "stalled"]:
+            if best is not None and question.trial != best.trial:
+                self._inbox.moot(question.key, f"trial {best.trial} was kept since; the stall is over")
 
     @property
     def _study(self) -> Study:
@@ -58,13 +70,16 @@ class Ladder:
         assert started is not None, "a study that climbs has started"
         return turns.shares(started, rules)
 
-    def _criticised(self, step: Climbed, rules: Rules) -> Climbed:
-        """The step with what the reviewer's model says, or past it with the reason why it says nothing."""
+    def _criticised(self, step: Climbed, rules: Rules) -> Climbed | None:
+        """The step with what the reviewer's model says, or past it with the reason why it says nothing; `None` when it is to be asked later."""
         assert self._overlooked is not None, "a rung without a reviewer is passed over"
         try:
-            told = cut(clean(self._overlooked(self._study, rules)), TOLD_BYTES).strip()
+            said = self._overlooked(self._study, rules)
         except (ModelUnavailable, ProposalRefused) as fault:
-            return step.model_copy(update={"passed_over": True, "why": f"the reviewer's model brought nothing: {str(fault)[:300]}"})
+            return step.model_copy(update={"passed_over": True, "why": f"the reviewer's model brought nothing: {flat(str(fault), 300)}"})
+        if said is None:
+            return None
+        told = cut(clean(said), TOLD_BYTES).strip()
         if not told:
             return step.model_copy(update={"passed_over": True, "why": "the reviewer's model had nothing to say"})
         return step.model_copy(update={"told": told})

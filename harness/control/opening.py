@@ -18,6 +18,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.conditions import DeviceState, at_the_beginning
 from harness.control import budget, limits, lint, recovery
 from harness.control.admission import Admission
+from harness.control.advising import Advising
 from harness.control.company import Company as Company
 from harness.control.company import Wishes as Wishes
 from harness.control.desk import Desk
@@ -194,7 +195,7 @@ def _run(
         inbox,
         Repairing(recorder, inbox, ratchet.text_at),
         Findings(recorder, inbox),
-        Ladder(recorder, inbox),
+        Ladder(recorder, inbox, Advising(recorder, meter, ratchet.text_at, lambda: steering.limits, interrupted, company.clock).overlooked),
         reviewing,
         Watching(recorder),
     )

@@ -71,7 +71,7 @@ class Repairing:
     def proposal(self, number: int, tip: str, rules: Rules) -> Proposal | None:
         """The repair that the harness itself makes for the open ticket."""
         ticket = self._study.repairs.ticket
-        if ticket is None or not tickets.is_memory(ticket):
+        if ticket is None or not tickets.is_memory(ticket) or self._study.repairs.declined:
             return None
         row = self._study.row(ticket.trial)
         texts, parents = self._texts(row.commit or "", rules), self._texts(tip, rules)
@@ -156,7 +156,7 @@ class Repairing:
         if study.incumbent is None or study.row(ticket.trial).parent != study.incumbent.commit:
             return "the incumbent is another one now"
         if tickets.is_memory(ticket):
-            return ""
+            return f"its repair was refused ({study.repairs.declined})" if study.repairs.declined else ""
         if not law.crashes:
             return "the rules ask no model to repair a crash ([correction] crashes)"
         assert study.started is not None, "a study with trials has started"
@@ -167,7 +167,7 @@ class Repairing:
     def _lapse(self, why: str) -> None:
         if (ticket := self._study.repairs.ticket) is not None:
             self._recorder.emit(FollowedUp(
-                trial=ticket.trial, cause=LAPSED, mechanism=Mechanism.REPLAN, detail=f"the ticket of trial {ticket.trial} lapses: {why}"
+                trial=ticket.trial, cause=LAPSED, mechanism=Mechanism.REPLAN, detail=f"the ticket of trial {ticket.trial} lapses: {why}"[:500]
             ))  # fmt: skip
 
     def _like(self, row: TrialRow, packet: ErrorPacket, rules: Rules) -> int | None:

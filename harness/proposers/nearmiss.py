@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
+from harness.evaluation.findings import ROLLED_BACK
 from harness.graph import near
 from harness.proposers.protocol import NearMiss
 from harness.proposers.tried import NEAR
 from harness.trial import Status
 
 MOST, LOOKED_AT = 4, 12
-UNLIKELY = frozenset({"no_effect", "not_confirmed"})  # measured for what they are: nothing
+UNLIKELY = frozenset({"no_effect", "not_confirmed"}) | ROLLED_BACK  # measured for what they are: nothing, or a repair that repaired nothing
 
 
 def near_misses(study: Study, folder: StudyDir, names: Collection[str]) -> tuple[NearMiss, ...]:

@@ -14,7 +14,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views import inbox, left, models, pace_text, reviewing, stalls
+from harness.views import inbox, left, models, pace_text, repairs, reviewing, stalls
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
@@ -126,6 +126,7 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
         "budget_left": budget_left(study),
         "at_this_pace": pace_text.facts(study),
         "models": models.facts(study),
+        "repairs": repairs.facts(study),
         "stall": stalls.facts(study),
         "elapsed_seconds": study.elapsed,
         "train_seconds": study.train_seconds,
@@ -150,7 +151,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  gain       {gain_text(study)}",
         f"  budget     {budget_sentence(study)}",
         f"  sandbox    {sandbox_text(study.started)}",
-        *(line for part in (pace_text, models, inbox, stalls, reviewing) for line in part.status_lines(study)),
+        *(line for part in (pace_text, models, inbox, repairs, stalls, reviewing) for line in part.status_lines(study)),
     ]
     if study.current:
         number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1
@@ -180,8 +181,7 @@ def counts_text(study: Study) -> str:
     if study.baseline is not None and study.baseline.status is not None:
         counts[study.baseline.status.value] -= 1
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    text = f"{study.trials}{f' ({parts})' if parts else ''}"
-    return f"{text}, {plural(study.refused, 'proposal')} refused" if study.refused else text
+    return f"{study.trials}{f' ({parts})' if parts else ''}" + (f", {plural(study.refused, 'proposal')} refused" if study.refused else "")
 
 
 def _baseline(study: Study) -> str:
