@@ -13,10 +13,10 @@ from harness.artifacts.journal import Journal
 from harness.artifacts.oversight_events import Escalated, FollowedUp, Resolved, Verified
 from harness.followups import Mechanism, Outcome
 from harness.trial import Proposal, Status
-from harness.views import report, results, show
+from harness.views import report, results, show, status
 from tests.edits import swap
 from tests.nights import LEAN, crash_at, must_be_whole, table
-from tests.projects import edits_file, folder_of, git, keeping_the_table, resume_study, run_study, study_of
+from tests.projects import Seen, edits_file, folder_of, git, keeping_the_table, resume_study, run_study, set_rules, study_of
 from tests.repairs import events, memory_project
 
 MENDED: list[dict[str, object]] = [{"DEPTH": 4, "VALUE": 1.1}, {"VALUE": 1.15}]
@@ -97,6 +97,54 @@ def test_without_leave_of_the_rules_or_a_constant_nothing_is_repaired(make_proje
     assert [row.repairs for row in study_of(project).rows] == [None] * 3
     (event,) = (event for event in events(project, "followed_up") if isinstance(event, FollowedUp))
     assert event.mechanism is Mechanism.REPLAN and event.detail
+
+
+@pytest.mark.parametrize(
+    ("law", "why"),
+    [
+        ("[ban]\naxes = ['DEVICE_ROWS']", "its repair was refused (banned: "),
+        ("[ban]\nwords = ['DEVICE_ROWS']", "its repair was refused (banned: "),
+        ("[scope]\nmax_file_kb = 1", "its repair was refused (too_big: "),
+    ],
+)
+def test_a_repair_that_the_guard_refuses_lapses_at_once_with_the_reason_and_is_not_made_again(
+    make_project: Callable[..., Path], tmp_path: Path, law: str, why: str
+) -> None:
+    """The rules change between the failure and its repair, so that nothing could say before that the repair is not allowed."""
+    project = memory_project(make_project, LEAN)
+
+    def edit(entry: Any, study: Any) -> None:
+        if entry.event.kind == "settled" and study.rows[-1].trial == 1:
+            set_rules(project, law)
+
+    run_study(project, edits_file(tmp_path, MENDED), seen=Seen(on_event=edit))
+    study = study_of(project)
+    refused = [event for event in events(project, "refused") if getattr(event, "proposer", "") == "correction"]
+    assert len(refused) == 1, [event for event in events(project, "refused")]
+    followed = [event for event in events(project, "followed_up") if isinstance(event, FollowedUp)]
+    assert [event.mechanism for event in followed] == [Mechanism.CORRECTION, Mechanism.REPLAN]
+    assert followed[1].cause == "lapsed" and why in followed[1].detail
+    assert study.repairs.ticket is None and study.repairs.made == 0
+    assert [row.repairs for row in study.rows] == [None] * len(study.rows)
+
+
+def test_a_kill_right_after_the_refusal_of_a_repair_leaves_no_ticket_behind(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = memory_project(make_project, f"{LEAN}\n[ban]\naxes = ['DEVICE_ROWS']")
+    crash_at(project, "journal:refused", edits_file(tmp_path, MENDED))
+    assert study_of(project).repairs.ticket is not None and "banned: " in study_of(project).repairs.declined
+    assert "  repairing  trial 1: oom: out_of_memory; halve DEVICE_ROWS" in status.as_text(study_of(project))
+    resume_study(project)
+    study = study_of(project)
+    assert study.repairs.ticket is None and study.refused == 1 and [row.status for row in study.rows[1:]] == [Status.OOM, Status.KEEP]
+    assert "repairing" not in status.as_text(study)
+
+
+def test_status_says_how_the_last_repair_was_verified(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    project = memory_project(make_project, LEAN)
+    night(project, tmp_path, MENDED)
+    study = study_of(project)
+    assert "  repaired   trial 1 by trial 2: accepted" in status.as_text(study)
+    assert status.as_dict(study)["repairs"] == {"made": 1, "ticket": None, "verified": {"trial": 2, "repairs": 1, "outcome": "accepted"}}
 
 
 LIFE = (

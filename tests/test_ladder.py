@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import journal
-from harness.artifacts.oversight_events import Climbed, Escalated
+from harness.artifacts.oversight_events import Climbed, Escalated, Resolved
 from harness.artifacts.study import Study
 from harness.control.ladder import Ladder
 from harness.control.recorder import Recorder
@@ -157,6 +157,29 @@ def test_an_edit_of_the_rungs_during_the_study_holds_from_the_next_trial_on(flat
     assert steps[1] == ("", "program.md no longer has the rung other_axis in [stall] rungs")
     assert [rung for rung, _ in steps] == ["other_axis", "", "radical"]
     assert rungs_of_rows(study_of(flat))[3:6] == ["other_axis", "", "radical"]
+
+
+def test_a_keep_settles_the_question_about_the_stall_also_when_it_was_killed_right_after(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(entry: object, study: Study) -> None:
+        event = getattr(entry, "event", None)
+        if isinstance(event, Climbed) and not event.rung:
+            raise Killed
+
+    law = '[keep]\nrule = "strict"\n[stop]\ntrials = 5\n[stall]\nafter = 2\nquota = 2\nrungs = ["ask"]'
+    values: list[dict[str, object]] = [{"VALUE": value} for value in (1.3, 1.4, 1.1, 1.5, 1.6)]
+    project = make_project(rules=law)
+    with pytest.raises(Killed):
+        run_study(project, edits_file(tmp_path, values), seen=Seen(on_event=kill))
+    resume_study(project)
+    settled = [entry.event for entry, _ in journal.read(folder_of(project).journal) if isinstance(entry.event, Resolved)]
+    assert [(one.by, one.option, one.note) for one in settled] == [("moot", "go_on", "trial 3 was kept since; the stall is over")]
+    assert [one.question.key for one in study_of(project).inbox.closed] == ["stalled:0:3"]
+    assert [one.key for one in study_of(project).inbox.open.values()] == ["stalled:3:6"], "a new stall is a new question"
 
 
 def test_an_empty_ladder_is_none(flat: Path) -> None:

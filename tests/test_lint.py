@@ -84,6 +84,13 @@ def test_a_review_that_no_model_can_give_is_said() -> None:
     assert [one[0] for one in said(text, BARE)] == [HEAD + 2] and "no key for a model is set" in said(text, BARE)[0][1]
     assert said(program(f"{REVIEW}[model]\nbase_url = 'http://127.0.0.1:1'\n[stop]\ntrials = 9\ndollars = 3\n"), BARE) == []
     assert "'critic', and no key" in said(program("[stall]\nrungs = ['critic']\n"), BARE)[0][1]
+    assert (
+        "'critic', and none of [stop] dollars (not set by default), calls and tokens"
+        in said(program("[stall]\nrungs = ['critic']\n"))[0][1]
+    )
+    limited = "[stall]\nrungs = ['critic']\n[stop]\ntrials = 100\ncalls = 9\n"
+    assert "'critic', and nobody who proposes reads what it says" in said(program(limited))[0][1]
+    assert said(program(f"[proposer]\nkind = 'anthropic'\n{limited}")) == []
 
 
 def test_a_criterion_of_taste_is_named_and_one_that_can_be_observed_is_not() -> None:

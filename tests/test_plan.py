@@ -20,7 +20,7 @@ from harness.execution.clock import SystemClock
 from harness.execution.device import Lock, lock_folder
 from harness.rules import Rules, parse
 from harness.views import plan, rules_text
-from tests.messages_stub import stub, text
+from tests.messages_stub import error_status, stub, text
 from tests.projects import ROOT, edits_file, git, run_study, set_rules
 
 MODEL = '[proposer]\nkind = "anthropic"\n[model]\nkey = "PLAN_KEY"\n[stop]\ndollars = 5'
@@ -240,6 +240,44 @@ def test_limits_of_models_without_a_model_are_a_finding(project: Path) -> None:
     assert code == 0 and "[stop] dollars limits nothing: no model proposes" in page
     set_rules(project, '[review]\nadded_lines = 3\ncriteria = ["It is shorter than 9 lines."]')
     assert "limits nothing" not in planned(project, "--dollars", "3")[1], "reviews cost money, too"
+
+
+REVIEWED = '[review]\nadded_lines = 3\ncriteria = ["It is shorter than 9 lines."]\nmodel = "claude-haiku-4-5"\nin_all = 3\n[stop]\ndollars = 50\ntrials = 99'
+
+
+def test_reviews_are_priced_and_their_model_is_asked_for_though_no_model_proposes(project: Path) -> None:
+    with stub([]) as server:
+        set_rules(project, f'{REVIEWED}\n[model]\nbase_url = "{server.url}"')
+        page = flat(planned(project)[1])
+        assert [one.path for one in server.requests] == ["/v1/models/claude-haiku-4-5"] and server.asked == []
+    assert "server answers, and has the models" in page and "claude-haiku-4-5: " in page
+    assert "reviews at most 3 by claude-haiku-4-5 ([review] in_all), 0." in page and "none: no model is asked" not in page
+    found = facts(project, "--offline")
+    (aside,) = found["asides"]
+    assert (aside["name"], aside["calls"]) == ("reviews", 3) and 0 < aside["dollars"] < 1
+    assert found["forecast"]["dollars"] == {"low": 0.0, "high": pytest.approx(aside["dollars"])} and found["forecast"]["calls"]["high"] == 3
+    assert facts(project, "--offline", "--dollars", "0.01")["forecast"]["dollars"]["high"] == 0.01, "never above the limit"
+    assert facts(project, "--offline", "--trials", "2")["asides"][0]["calls"] == 2, "one a trial"
+
+
+def test_a_reviewer_that_the_server_refuses_is_said_before_the_night(project: Path) -> None:
+    with stub([], elsewhere=error_status(401, "authentication_error", "no")) as server:
+        set_rules(project, f'{REVIEWED}\n[model]\nbase_url = "{server.url}"')
+        code, page = planned(project)
+    assert code == 2 and "[review] asks for reviews by a model, and they cannot be made" in flat(page)
+
+
+def test_the_critic_of_the_ladder_is_priced_where_somebody_reads_it(project: Path) -> None:
+    ladder = '[stall]\nafter = 10\nrungs = ["other_axis", "critic", "ask"]\n[stop]\ntrials = 35'
+    set_rules(project, ladder)
+    assert facts(project, "--offline")["asides"] == []
+    set_rules(project, f"{MODEL}\n{ladder}")
+    page = flat(planned(project, "--offline")[1])
+    assert "critic at most 3 by claude-opus-5-5 (one in each 10 trials without a keep), 0." in page
+    assert "after 10 measured trials without a keep, and every 5 more: another axis, a paid critic, a question to you" in page
+    set_rules(project, '[model]\nnames = ["my-own"]\n[stop]\ntokens = 900000')
+    page = flat(planned(project, "--offline")[1])
+    assert "an unknown price each" in page
 
 
 def test_earlier_studies_of_the_same_budget_tell_how_long_a_trial_takes(project: Path, tmp_path: Path) -> None:

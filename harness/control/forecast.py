@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from harness.control.limits import Limits
-from harness.control.tariffs import Demand, Span, Tariff
+from harness.control.tariffs import Aside, Demand, Span, Tariff
 from harness.rules import Rules
 from harness.trial import OFFLINE, Record
 
@@ -166,6 +166,20 @@ def _taken_in(case: _Case, one: Span, name: str, limit: float | None) -> float |
     if each is None or case.modelled is None:
         return 0.0 if each == 0 else None
     return min(case.modelled * each, math.inf if limit is None else limit)
+
+
+def with_asides(night: Forecast, asides: Sequence[Aside], allowed: Limits) -> Forecast:
+    """The night with what is asked beside the proposals: at best nothing, at worst all of it, never above the limits."""
+    return night.model_copy(update={
+        "dollars": _raised(night.dollars, [one.dollars for one in asides], allowed.dollars),
+        "calls": _raised(night.calls, [None if one.calls is None else float(one.calls) for one in asides], allowed.calls),
+    }) if asides else night  # fmt: skip
+
+
+def _raised(span: Span, more: Sequence[float | None], limit: float | None) -> Span:
+    known = [one for one in (span.high, *more) if one is not None]
+    high = sum(known) if len(known) == len(more) + 1 else limit
+    return span.model_copy(update={"high": high if high is None or limit is None else min(high, limit)})
 
 
 def concerns(allowed: Limits, now: datetime, pace: Pace, readings: int, tariffs: Sequence[Tariff]) -> list[str]:

@@ -20,6 +20,7 @@ from harness.control.wishes import Finding
 from harness.proposers.wire import KEYS
 from harness.rules import Rules
 from harness.tables import Tables
+from harness.trial import OFFLINE
 
 MOST = 20
 NEUTRAL = Tables()  # a default is no wish, written or not
@@ -99,8 +100,21 @@ def _ladder(law: Law) -> Iterator[Contradiction]:
         yield Contradiction(
             "{0} has 'other_model', and there is no other one: {1} has one name, or no model proposes", (rungs, ("model", "names"))
         )
-    if "critic" in stall.rungs and not _reachable(law):
+    if "critic" in stall.rungs:
+        yield from _critic(law, rungs)
+
+
+def _critic(law: Law, rungs: tuple[str, str]) -> Iterator[Contradiction]:
+    """Why the critic would not be asked, as far as the rules and the environment tell."""
+    stop, money = law.rules.stop, ("stop", "dollars")
+    if not _reachable(law):
         yield Contradiction("{0} has 'critic', and no key for a model is set in the environment: it is passed over", (rungs,))
+    elif stop.dollars is None and stop.calls is None and stop.tokens is None:
+        yield Contradiction(
+            "{0} has 'critic', and none of {1}, calls and tokens limits what models may use: it is passed over", (rungs, money)
+        )
+    elif not _kinds(law) - OFFLINE:
+        yield Contradiction("{0} has 'critic', and nobody who proposes reads what it says: it is passed over", (rungs,))
 
 
 def _reviews(law: Law) -> Iterator[Contradiction]:

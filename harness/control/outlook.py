@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir, studies
-from harness.control import budget, forecast, limits, tariffs
+from harness.control import asides, budget, forecast, limits, tariffs
 from harness.control.forecast import Forecast, Pace
 from harness.control.limits import Limits
 from harness.control.preconditions import cage, describe, examine
 from harness.control.steering import doubts
-from harness.control.tariffs import Span, Tariff
+from harness.control.tariffs import Aside, Span, Tariff
 from harness.control.wishes import Finding
 from harness.errors import InfrastructureFault, JournalCorrupt, Locked, RulesInvalid, UserFault
 from harness.evaluation import noise
@@ -31,7 +31,7 @@ from harness.execution.device import Device
 from harness.execution.workplace import needed_files, resolve_command
 from harness.facts import DataFacts
 from harness.graph.ratchet import Ratchet
-from harness.proposers import account, agents, registry
+from harness.proposers import account, agents, registry, reviewer
 from harness.proposers.prices import Price
 from harness.proposers.wire import KEYS
 from harness.rules import Rules, contents, load, read
@@ -74,6 +74,7 @@ class Outlook:
     missing: Mapping[str, str]
     refusals: tuple[str, ...]
     findings: tuple[str, ...]
+    asides: tuple[Aside, ...] = ()
     doubts: tuple[Finding, ...] = ()
 
 
@@ -106,7 +107,7 @@ def look(
     allowed = limits.at_start(rules, now, amounts)
     if name != "scripted":  # its list is a flag of `ratchet run`
         notes.keep(lambda: registry.check(name, {}, rules, allowed.given()))
-    warned = None if offline or "anthropic" not in shares else notes.keep(lambda: registry.preflight(name, rules), "server")
+    warned = None if offline or not asides.asks_server(rules, shares) else notes.keep(lambda: registry.preflight(name, rules), "server")
     notes.keep(lambda: resolve_command(rules))
     device = notes.keep(lambda: devices.find(rules.run.device), "device")
     data = notes.keep(lambda: describe(project, rules), "data")
@@ -123,6 +124,8 @@ def look(
     wait = Span(low=0, high=0) if waited else forecast.thinking(shares, rules)
     readings = rules.keep.baseline_readings or noise.prior(device.name if device else "cpu", rules.trial.clock, None).baseline_readings
     night = forecast.night(allowed, now, pace, wait, readings, tariffs.demand(shares, tariff), shares, rules.proposer.meanwhile)
+    beside = tuple(asides.of(rules, shares, night.trials.high, files))
+    night = forecast.with_asides(night, beside, allowed)
     paid = _paid(rules, shares, tuple(warned) if warned is not None else None)
     findings = [
         *(warned or []),
@@ -132,7 +135,7 @@ def look(
     return Outlook(
         program=program, rules=rules, now=now, allowed=allowed, proposer=name, shares=shares, device=device.name if device else None, data=data,
         paid=paid, pace=pace, wait=wait, tariffs=tariff, forecast=night, readings=readings, missing=notes.missing, refusals=tuple(notes.refusals), findings=tuple(findings),
-        doubts=doubts(raw, rules, now),
+        asides=beside, doubts=doubts(raw, rules, now),
     )  # fmt: skip
 
 
@@ -213,12 +216,14 @@ def _paid(rules: Rules, shares: Mapping[str, float], server: tuple[str, ...] | N
     law = rules.model
     agent = (rules.proposer.command or agents.default_template(rules.proposer.adapter, rules.scope.editable)) if "command" in shares else ()
     names = list(rules.proposer.keys) if "command" in shares else []
-    if "anthropic" in shares:
+    asked = list(law.names) if "anthropic" in shares else []
+    asked += [name for name in reviewer.law(rules).names if rules.review.asked_for and name not in asked]
+    if asked:
         names += [law.key] if law.key is not None else list(KEYS) if law.base_url is None else []
     listed = account.price_list(law)
     return Paid(
         agent=agent, agent_at=shutil.which(agent[0]) if agent else None, keys=tuple((name, bool(os.environ.get(name))) for name in names),
-        prices=tuple((name, listed.of(name)) for name in law.names) if "anthropic" in shares else (), as_of=listed.as_of, server=server,
+        prices=tuple((name, listed.of(name)) for name in asked), as_of=listed.as_of, server=server,
     )  # fmt: skip
 
 
@@ -227,7 +232,7 @@ def _concerns(rules: Rules, shares: Mapping[str, float], allowed: Limits, paid: 
     found = []
     if (
         offline
-        and "anthropic" in shares
+        and asides.asks_server(rules, shares)
         and rules.model.base_url is None
         and rules.model.key is None
         and not any(there for _, there in paid.keys)

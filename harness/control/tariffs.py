@@ -49,6 +49,30 @@ class Demand(Record):
     dollars: Span = Span(low=0, high=0)
 
 
+class Aside(Record):
+    """Calls beside the proposals, reviews or the critic of the stall ladder: at most so many in a night, and what they come to then."""
+
+    name: str
+    model: str
+    calls: int | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    said: str = ""
+
+
+def aside(name: str, law: Model, price: Price | None, page_bytes: int, calls: int | None, counted: str) -> Aside:
+    """At most `calls` of them, each with a page of `page_bytes` bytes at most and the longest answer. `counted` says where their number is from."""
+    size = int(page_bytes / BYTES_A_TOKEN[1]) + law.max_tokens
+    each = None if price is None else prices.most(price, size - law.max_tokens, law.max_tokens)
+    whole = None if each is None or calls is None else calls * each
+    money = "an unknown price each" if each is None else f"{each:,.2f} dollars each at most"
+    count = "an unknown number" if calls is None else f"at most {calls:,}"
+    return Aside(
+        name=name, model=law.names[0], calls=calls, tokens=None if calls is None else calls * size, dollars=whole,
+        said=f"{count} by {law.names[0]} ({counted}), {money}",
+    )  # fmt: skip
+
+
 def by_page(law: Model, price: Price | None, program_bytes: int, files_bytes: int) -> Tariff:
     """A proposal of the first model, from the size of its page: few cached answers or all of them uncached and as long as they may be."""
     low, high = ((size + program_bytes + files_bytes) / per for size, per in zip(PAGE_BYTES, BYTES_A_TOKEN, strict=True))

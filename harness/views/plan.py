@@ -31,7 +31,7 @@ def as_text(seen: Outlook) -> str:
             _row("questions", channels_sentence(seen.rules.escalation)),
         ],
         ["The machine", _row("device", flatten(seen.device or seen.missing.get("device", "unknown"))), _row("data", _data(seen))],
-        *([["The models", *_models(seen)]] if set(seen.shares) - OFFLINE else []),
+        *([["The models", *_models(seen)]] if set(seen.shares) - OFFLINE or seen.paid.prices else []),
         ["The forecast", *_forecast(seen)],
         *([["What program.md may not mean:", *(_item(f"line {one.line}: {one.said}") for one in seen.doubts)]] if seen.doubts else []),
         [_verdict(seen), *(_item(said) for said in (*seen.refusals, *seen.findings))],
@@ -78,7 +78,8 @@ def _data(seen: Outlook) -> str:
 
 def _models(seen: Outlook) -> list[str]:
     paid = seen.paid
-    rows = [_row("asked", shares_text(seen.shares))] if not {"command", "anthropic"} & set(seen.shares) or len(seen.shares) > 1 else []
+    plain = len(seen.shares) == 1 and set(seen.shares) <= {"command", "anthropic"} | OFFLINE
+    rows = [] if plain else [_row("asked", shares_text(seen.shares))]
     if paid.agent:
         rows.append(_row("agent", f"`{flatten(' '.join(paid.agent), 300)}`; {_found(paid.agent_at)}"))
     if paid.keys:
@@ -112,6 +113,7 @@ def _forecast(seen: Outlook) -> list[str]:
         _row("trials", f"{_between(night.trials, _count)}, and {seen.readings} of the baseline"),
         _row("hours", _between(night.hours, lambda hours: duration(hours * 3600))),
         _row("dollars", _dollars(seen)),
+        *(_row(one.name, flatten(one.said, 300)) for one in seen.asides),
         _row("ends", _end(seen)),
     ]
     if night.used_up:
@@ -135,7 +137,7 @@ def _between(span: Span, show: Any) -> str:
 
 
 def _dollars(seen: Outlook) -> str:
-    if not set(seen.shares) - OFFLINE:
+    if not set(seen.shares) - OFFLINE and not seen.asides:
         return "none: no model is asked"
     limit = f"; [stop] allows {seen.allowed.dollars:g}" if seen.allowed.dollars is not None else ""
     calls = f", in {_between(seen.forecast.calls, _count)} calls" if seen.forecast.calls.high else ""
@@ -188,6 +190,7 @@ def as_dict(seen: Outlook) -> dict[str, Any]:
         },
         "questions": channels_sentence(seen.rules.escalation),
         "assumptions": _assumptions(seen),
+        "asides": [one.model_dump() for one in seen.asides],
         "tariffs": [tariff.model_dump() for tariff in seen.tariffs],
         "refusals": list(seen.refusals),
         "findings": list(seen.findings),
