@@ -45,6 +45,8 @@ bench: venv
 	$(BIN)/python bench/views.py
 	$(BIN)/python bench/briefing.py
 	$(BIN)/python bench/loader.py
+	$(BIN)/python bench/detectors.py
+	$(BIN)/python bench/correction.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

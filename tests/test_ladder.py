@@ -15,7 +15,8 @@ from harness.artifacts.study import Study
 from harness.control.ladder import Ladder
 from harness.control.recorder import Recorder
 from harness.errors import ModelUnavailable, ProposalRefused
-from harness.proposers import prompt, registry
+from harness.evaluation.findings import ROLLED_BACK
+from harness.proposers import nearmiss, prompt, registry
 from harness.proposers.climbing import Climbing
 from harness.rules import load
 from harness.trial import Status
@@ -269,6 +270,20 @@ def test_a_page_says_what_the_rung_asks_for_and_stays_bounded(flat: Path, rung: 
     if rung == "combine":
         assert page.count("(near miss ") == page.count("(the diff of trial ") >= 2
         assert "+++ " in page.split("(the diff of trial ")[1]
+
+
+@pytest.mark.parametrize("reason", sorted(ROLLED_BACK))
+def test_a_repair_that_was_rolled_back_is_no_near_miss(flat: Path, reason: str) -> None:
+    set_rules(flat, "[stall]\nrungs = []\n[stop]\ntrials = 4")
+    run_study(flat)
+    study = study_of(flat)
+    likely = nearmiss.candidates(study)[0]
+    assert likely.verdict is not None
+    study.rows = [
+        row.model_copy(update={"verdict": likely.verdict.model_copy(update={"reason": reason})}) if row is likely else row
+        for row in study.rows
+    ]
+    assert likely.trial not in [row.trial for row in nearmiss.candidates(study)]
 
 
 def test_the_search_of_a_study_is_the_one_that_climbs(flat: Path) -> None:
