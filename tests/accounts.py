@@ -22,7 +22,6 @@ from harness.trial import FAILED, MEASURED, Status
 Laws = Mapping[str, Rules]
 SMALL = 1e-9
 ONE_LINE = 600
-NONE_LEFT = "in_all"  # a review that was due when all were used: nobody was asked
 
 
 @dataclass
@@ -74,10 +73,10 @@ class Books:
 
     def _count(self, event: Event) -> None:
         self.refusals += int(isinstance(event, ev.Refused))
-        self.reviews += int(isinstance(event, ov.Reviewed) and event.review.void != NONE_LEFT)
         self.messages += int(isinstance(event, ov.Sending))
         if isinstance(event, Asked):
             self.calls.asked(event)
+            self.reviews += int(_asks_for_a_review(event))
         elif isinstance(event, Answered):
             self.calls.answered(event)
 
@@ -106,10 +105,15 @@ def _reserves(books: Books, event: Event, laws: Laws) -> Iterator[str]:
                 yield f"more than {law.correction.in_all} repairs"
     elif isinstance(event, Asked):
         yield from _calls(books, event)
-    elif isinstance(event, ov.Reviewed) and event.review.void != NONE_LEFT and law is not None and books.reviews >= law.review.in_all:
-        yield f"more than {law.review.in_all} reviews"
+        if _asks_for_a_review(event) and law is not None and books.reviews >= law.review.in_all:
+            yield f"more than {law.review.in_all} reviews"
     elif isinstance(event, ov.Sending) and law is not None and books.messages >= law.escalation.messages:
         yield f"more than {law.escalation.messages} messages"
+
+
+def _asks_for_a_review(event: Asked) -> bool:
+    """A review is spent by asking: one that no budget had room for cost nothing, one that was cut off did."""
+    return event.review is not None and not event.retry
 
 
 def _calls(books: Books, event: Asked) -> Iterator[str]:

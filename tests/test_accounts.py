@@ -12,6 +12,7 @@ from harness.artifacts import oversight_events as ov
 from harness.artifacts.call_events import Answered, Asked
 from harness.artifacts.events import Entry, Event
 from harness.questions import Option, Question
+from harness.reviews import Review
 from harness.rules import Rules, parse
 from harness.trial import Stop
 from tests import accounts
@@ -151,3 +152,13 @@ def test_a_question_that_is_settled_twice_or_misnumbered_is_noticed() -> None:
     assert accounts.unexplained(twice) == ["question 1 was settled 2 times"]
     third = put_in(night(), "stopped", ov.Escalated(question=question.model_copy(update={"number": 3})))
     assert accounts.unexplained(third) == ["questions are numbered [3]"]
+
+
+def test_a_review_is_spent_by_asking_and_not_when_a_budget_had_no_room_for_it() -> None:
+    law = {DIGEST: parse("```toml rules\n[review]\nin_all = 1\n[stop]\ntrials = 3\n```\n")}
+    asked = [
+        Asked(call=number, proposal=9, proposer="anthropic", review=9, retry=retry) for number, retry in ((1, False), (2, True), (3, False))
+    ]
+    unasked = [ov.Reviewed(trial=number, review=Review(asked_by="a rule", model="m", void="dollars")) for number in (7, 8)]
+    assert accounts.overdrawn(put_in(night(), "stopped", *unasked, *asked[:2]), law) == []
+    assert [fault.split(": ")[1] for fault in accounts.overdrawn(put_in(night(), "stopped", *asked), law)] == ["more than 1 reviews"]

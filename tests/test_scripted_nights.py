@@ -24,8 +24,8 @@ from harness.errors import RatchetError, RulesInvalid
 from harness.execution.signals import Interrupts
 from harness.proposers import asking
 from harness.rules import Rules, read
-from tests import accounts, projects
-from tests.messages_stub import Answer, blocks, call, cut_stream, error_status, html, refusal, stub, text, tool_use
+from tests import accounts, projects, reviewers
+from tests.messages_stub import Answer, blocks, call, cut_stream, error_status, html, refusal, silent, stub, text, tool_use
 from tests.models import SUBMISSION, replace, shown, value_in
 from tests.nights import must_be_whole
 from tests.projects import folder_of, git, keeping_the_table, study_of
@@ -35,10 +35,12 @@ KINDS = (
     "decided", "settled", "stopped", "followed_up", "verified", "detected", "climbed", "reviewed", "escalated", "resolved", "sending", "sent",
 )  # fmt: skip
 POINTS = (*(f"journal:{kind}" for kind in KINDS), "proposal_stored", "commit_written", "ref_written", "branch_moved", "reply_stored")
-FAULTS = ("crash", "oom", "nothing", "late_failure", "no_steps", "assert", "spoof", "evaluation_raises")
+FAULTS = ("crash", "oom", "oom", "slow", "nothing", "late_failure", "no_steps", "assert", "spoof", "evaluation_raises")
 DIGEST = re.compile(r"digest of this input: ([0-9a-f]{64})")
 SHOWN = re.compile(r"VALUE = [\d.]+")
-LEGS, DIED, OURS = 14, 137, 99
+WRONG = re.compile(r'MODE = \\?"(?!ok)(\w+)')
+LEGS, DIED, TERM, OURS = 11, 137, 143, 99
+HONEST = (0, 2, 3, DIED, TERM)  # whatever else a leg ends with is a fault: a lock left behind, a harness that broke
 NIGHTS, TEN = 50, 10
 
 
@@ -50,7 +52,7 @@ def law(lot: random.Random, url: str) -> str:
         return f"{key} = {value}\n" if lot.random() < 0.5 else ""
 
     return "".join((
-        "[trial]\nclock = \"tokens\"\namount = 100\nsetup_seconds = 20\ntrain_seconds = 20\nevaluate_seconds = 20\n",
+        "[trial]\nclock = \"tokens\"\namount = 100\nsetup_seconds = 20\ntrain_seconds = 2\nevaluate_seconds = 20\n",
         "[keep]\nbaseline_readings = 1\nprior_sigma = 0.002\n", some("rule", lot.choice(['"strict"', '"debiased"'])), some("complexity_per_line", 0.0),
         "[proposer]\nkind = \"anthropic\"\n", f"meanwhile = \"{lot.choice(['search', 'search', 'stop', 'replicate'])}\"\n", some("failed_calls", 2),
         f"[model]\nbase_url = \"{url}\"\nmax_tokens = 1024\nsilence_seconds = 2\npatience_seconds = 0\nretries = {lot.randint(0, 2)}\n",
@@ -59,7 +61,7 @@ def law(lot: random.Random, url: str) -> str:
         "[stall]\n", f"after = {lot.randint(1, 4)}\nquota = {lot.randint(1, 2)}\n",
         "[review]\n", some("symbols", '["VALUE"]'), some("in_all", lot.randint(1, 2)), "criteria = [\"the change is as small as it can be\"]\n",
         "[escalation]\n", f"consecutive_crashes = {lot.randint(2, 5)}\nrefused_proposals = {lot.randint(3, 9)}\n", some("answer_minutes", 0.001), some("messages", lot.randint(0, 2)),
-        "[stop]\n", f"trials = {lot.randint(4, 12)}\n", some("hours", lot.choice([0.0015, 0.01, 1])), some("plateau", lot.randint(3, 6)), some("calls", lot.randint(4, 40)),
+        "[stop]\n", f"trials = {lot.randint(4, 12)}\n", some("hours", lot.choice([0.0015, 0.01, 1])), some("plateau", lot.randint(4, 9)), some("calls", lot.randint(4, 40)),
         some("retries", lot.randint(0, 2)), some("tokens", lot.choice([20_000, 300_000])), f"dollars = {lot.choice([0.04, 0.3, 5.0])}\n",
     ))  # fmt: skip
 
@@ -95,6 +97,9 @@ class Model:
             return self.review(body)
         if not SHOWN.search(json.dumps(body["messages"][0])):  # a paid critic's page, or another that shows no file
             return text("Turn the step size.")
+        wrong = WRONG.findall(json.dumps(body["messages"][0]))
+        if wrong and self.lot.random() < 0.5:  # a repair
+            return self.edit((f'\nMODE = "{wrong[-1]}"', '\nMODE = "ok"'), axis="MODE")
         kinds: list[Callable[[dict[str, Any]], Answer]] = (
             [self.lower] * 6 + [self.fault] * 4 + [self.banned] * 2 + [self.trouble] * 3 + [self.words]
         )
@@ -131,12 +136,15 @@ class Model:
     def review(self, body: dict[str, Any]) -> Answer:
         """A verdict, a spoilt one, or none."""
         digest = DIGEST.findall(json.dumps(body["messages"][0]))
+        word = self.lot.choice(["pass", "pass", "fail", "uncertain"])
         said = {
-            "verdict": self.lot.choice(["pass", "pass", "fail", "uncertain"]), "findings": [], "checked_criteria": [1], "what_can_be_cut": "nothing of it",
+            "verdict": word, "findings": [reviewers.finding(evidence=["VALUE ="])] if word == "fail" else [], "checked_criteria": [1], "what_can_be_cut": "nothing of it",
             "answers_owner_words": "yes, it is the smallest change", "refuted_if": self.lot.choice(["it reads worse with another seed", ""]),
             "input_sha256": digest[-1] if digest else "",
         }  # fmt: skip
-        return self.lot.choice([tool_use("verdict", said), tool_use("verdict", said), text("Looks good to me."), self.trouble(body)])
+        return self.lot.choice(
+            [tool_use("verdict", said), tool_use("verdict", said), text("Looks good to me."), self.trouble(body), silent()]
+        )
 
     def words(self, body: dict[str, Any]) -> Answer:
         """Words, and words again at both reminders."""
@@ -157,7 +165,7 @@ class Cut(Interrupts):
 
     @property
     def exit_code(self) -> int:
-        return 143
+        return TERM
 
 
 # ------------------------------------------------------------------------------------------------------ one night
@@ -246,8 +254,8 @@ class Night:
                 self.write(program(random.Random(f"{self.seed}:last"), self.url).encode())
             code = self.leg(number)
             ends[code] += 1
-            assert code != OURS, f"night {self.seed}, leg {number}: a fault of ours"
-            if code not in (DIED, 143) and number > 4 and self.lot.random() < 0.4:
+            assert code in HONEST, f"night {self.seed}, leg {number} ended with {code}: a fault of ours"
+            if code not in (DIED, TERM) and number > 4 and self.lot.random() < 0.4:
                 break
         return ends
 
