@@ -16,7 +16,7 @@ import pytest
 
 from harness import __version__
 from harness.artifacts.call_events import Answered, Asked
-from harness.artifacts.oversight_events import Escalated, Lapsed, Reviewed
+from harness.artifacts.oversight_events import Escalated, FollowedUp, Lapsed, Reviewed
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
 from harness.evaluation import critic
@@ -138,6 +138,11 @@ def test_a_fail_blocks_and_says_what_was_found(tmp_path: Path) -> None:
 
 def test_an_uncertain_reviewer_blocks(tmp_path: Path) -> None:
     assert reason(blocked_by(tmp_path, [verdict("uncertain")])) == "review_uncertain"
+
+
+def test_the_journal_says_of_a_blocked_keep_that_it_waits_and_not_that_nobody_knows_what_is_wrong(tmp_path: Path) -> None:
+    (followed,) = events(blocked_by(tmp_path, [verdict("uncertain")]), FollowedUp)
+    assert "it waits for a person" in followed.detail and "nobody knows" not in followed.detail
 
 
 SPOILT: dict[str, tuple[str, Callable[[dict[str, Any]], Answer] | Answer]] = {

@@ -115,6 +115,8 @@ class Repairing:
     def _act(self, row: TrialRow, packet: ErrorPacket | None, rules: Rules) -> Act:
         reason = row.verdict.reason if row.verdict else ""
         cause = causes.of(reason)
+        if cause is None and row.status is Status.BLOCKED:
+            return Act(Mechanism.REPLAN, "it waits for a person, who was asked whether it is kept; there is nothing to repair")
         if cause is None or packet is None:
             return Act(Mechanism.REPLAN, f"nobody knows what {reason!r} means, so nothing is repaired")
         if cause.mechanism is Mechanism.ESCALATION:
