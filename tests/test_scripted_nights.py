@@ -41,7 +41,7 @@ DIGEST = re.compile(r"digest of this input: ([0-9a-f]{64})")
 SHOWN = re.compile(r"VALUE = [\d.]+")
 WRONG = re.compile(r'MODE = \\?"(?!ok)(\w+)')
 LEGS, DIED, TERM, OURS = 11, 137, 143, 99
-HONEST = (0, 2, 3, DIED, TERM)  # whatever else a leg ends with is a fault: a lock left behind, a harness that broke
+HONEST = (0, 2, 3, 4, DIED, TERM)  # whatever else a leg ends with is a fault: a lock left behind, a harness that broke
 NIGHTS, TEN = 50, 10
 COMMON = (
     "killed", "edited", "rules_changed", "warned", "model_away", "refused", "climbed", "escalated", "resolved", "reviewed", "followed_up", "detected", "verified",
