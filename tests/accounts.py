@@ -5,6 +5,7 @@ It counts for itself and asks no counter of the harness, but for the sums of mon
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,9 +158,24 @@ def lawless(entries: Sequence[Entry], laws: Laws, patches: Mapping[int, str]) ->
     return found
 
 
+def _turned(patch: str) -> set[str]:
+    """Names whose value is another one after the change; a comment behind the same value turns nothing."""
+    values: dict[str, dict[str, list[str]]] = {"-": {}, "+": {}}
+    for sign, name, value in re.findall(r"^([+-])(\w+)(?:: \w+)? = (.*)$", patch, re.MULTILINE):
+        values[sign].setdefault(name, []).append(_plain(value))
+    return {name for name in values["-"].keys() | values["+"].keys() if values["-"].get(name) != values["+"].get(name)}
+
+
+def _plain(value: str) -> str:
+    try:
+        return ast.dump(ast.parse(value, mode="eval"))
+    except SyntaxError:  # the head of something longer
+        return value
+
+
 def _banned(law: Rules, event: ev.Begun, patch: str) -> Iterator[str]:
     added = [line[1:] for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    turned = {event.axis.casefold(), *(name.casefold() for name in re.findall(r"^[+-](\w+)(?:: \w+)? = ", patch, re.MULTILINE))}
+    turned = {event.axis.casefold(), *(name.casefold() for name in _turned(patch))}
     yield from (f"turns {axis!r}, which is banned" for axis in law.ban.axes if axis.casefold() in turned)
     yield from (f"says {word!r}, which is banned" for word in law.ban.words if any(word.casefold() in line.casefold() for line in added))
     for module in law.ban.imports:

@@ -124,6 +124,7 @@ def test_rules_that_nobody_wrote_are_lawless() -> None:
 @pytest.mark.parametrize(("patch", "said"), [
     ("-DEPTH = 2\n+DEPTH = 3\n", "turns 'DEPTH'"), ("+t = time.CLOCK()\n", "says 'clock'"), ("+import socket\n", "imports 'socket'"),
     ("+    from socket import socket\n", "imports 'socket'"), ("-import socket\n-clock = 1\n+OTHER = 3\n", ""), (" DEPTH = 2\n+WIDTH = 3\n", ""),
+    ("-DEPTH = 2\n+DEPTH = 2  # as before\n", ""), ("-DEPTH = 2\n+DEPTH = (\n", "turns 'DEPTH'"),
 ])  # fmt: skip
 def test_a_trial_that_a_ban_in_force_forbids_is_lawless(patch: str, said: str) -> None:
     found = accounts.lawless(booked([event for event in night() if getattr(event, "axis", "") != "DEPTH"]), LAWS, {3: patch})

@@ -68,10 +68,10 @@ def law(lot: random.Random, url: str) -> str:
         "[ban]\n", some("axes", lot.choice(['["DEPTH"]', '["LEARNING_RATE", "SECONDS"]'])), some("words", '["forbidden_word"]'), some("imports", '["socket"]'),
         "[correction]\n", some("attempts", lot.randint(0, 2)), some("in_all", lot.randint(0, 3)),
         "[stall]\n", f"after = {lot.randint(1, 4)}\nquota = {lot.randint(1, 2)}\n",
-        "[review]\n", some("symbols", '["VALUE"]'), some("in_all", lot.randint(1, 2)), "criteria = [\"the change is as small as it can be\"]\n",
+        "[review]\n", some("symbols", '["VALUE"]'), some("in_all", lot.randint(1, 4)), "criteria = [\"the change is as small as it can be\"]\n",
         "[escalation]\n", f"consecutive_crashes = {lot.randint(2, 5)}\nrefused_proposals = {lot.randint(3, 9)}\n", some("answer_minutes", 0.001), some("messages", lot.randint(0, 2)),
         "[stop]\n", f"trials = {lot.randint(4, 12)}\n", some("hours", lot.choice([0.0015, 0.01, 1])), some("plateau", lot.randint(4, 9)), some("calls", lot.randint(4, 40)),
-        some("retries", lot.randint(0, 2)), some("tokens", lot.choice([20_000, 300_000])), f"dollars = {lot.choice([0.04, 0.3, 5.0])}\n",
+        some("retries", lot.randint(0, 2)), some("tokens", lot.choice([40_000, 300_000])), f"dollars = {lot.choice([0.15, 0.5, 5.0])}\n",
     ))  # fmt: skip
 
 
@@ -145,7 +145,7 @@ class Model:
     def review(self, body: dict[str, Any]) -> Answer:
         """A verdict, a spoilt one, or none."""
         digest = DIGEST.findall(json.dumps(body["messages"][0]))
-        word = self.lot.choice(["pass", "pass", "fail", "uncertain"])
+        word = self.lot.choice(["pass", "pass", "fail", "fail", "uncertain"])
         said = {
             "verdict": word, "findings": [reviewers.finding(evidence=["VALUE ="])] if word == "fail" else [], "checked_criteria": [1], "what_can_be_cut": "nothing of it",
             "answers_owner_words": "yes, it is the smallest change", "refuted_if": self.lot.choice(["it reads worse with another seed", ""]),
@@ -213,7 +213,7 @@ class Night:
         """One harness in a process of its own, with its own kill and edits; its exit status."""
         lot = random.Random(f"{self.seed}:{number}")
         point = lot.choice(POINTS) if number < LEGS - 2 and lot.random() < 0.7 else ""
-        looks = lot.randint(20, 400) if number < LEGS - 2 and lot.random() < 0.2 else 1 << 30
+        looks = lot.randint(20, 200) if number < LEGS - 2 and lot.random() < 0.3 else 1 << 30
         edits = {lot.randint(1, 60) for _ in range(lot.choice([0, 0, 1, 3]))}
         child = os.fork()
         if child == 0:
