@@ -44,7 +44,7 @@ LEGS, DIED, TERM, OURS = 11, 137, 143, 99
 HONEST = (0, 2, 3, 4, DIED, TERM)  # whatever else a leg ends with is a fault: a lock left behind, a harness that broke
 NIGHTS, TEN = 50, 10
 COMMON = (
-    "killed", "edited", "rules_changed", "warned", "model_away", "refused", "climbed", "escalated", "resolved", "reviewed", "followed_up", "detected", "verified",
+    "killed", "edited", "rules_changed", "warned", "model_away", "refused", "climbed", "escalated", "resolved", "reviewed", "followed_up", "detected",
     "ended keep", "ended discard", "ended crash", "ended blocked",
 )  # fmt: skip
 RARE = (
