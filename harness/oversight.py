@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from harness.sections import Section
+from harness.sections import MOST, Section
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 LocalTime = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
@@ -34,8 +34,8 @@ class Correction(Section):
     """
 
     attempts: Annotated[int, Field(ge=0, le=5)] = 1
-    in_all: Annotated[int, Field(ge=0)] = 20
-    max_lines: Annotated[int, Field(ge=1)] = 20
+    in_all: Annotated[int, Field(ge=0, le=MOST)] = 20
+    max_lines: Annotated[int, Field(ge=1, le=MOST)] = 20
     micro_batch: str = "DEVICE_ROWS"
     total_batch: str = "TOTAL_BATCH"
     crashes: bool = True
@@ -44,8 +44,8 @@ class Correction(Section):
 class Stall(Section):
     """The ladder climbed when nothing is kept: after so many measured trials without a keep its first rung, after `quota` more the next; a keep steps down from it."""
 
-    after: Annotated[int, Field(ge=1)] | None = 15
-    quota: Annotated[int, Field(ge=1)] = 5
+    after: Annotated[int, Field(ge=1, le=MOST)] | None = 15
+    quota: Annotated[int, Field(ge=1, le=MOST)] = 5
     rungs: Annotated[tuple[Rung, ...], Field(strict=False)] = ("other_axis", "combine", "wider_briefing", "other_model", "radical", "ask")
 
 
@@ -56,15 +56,15 @@ class Review(Section):
     above `[audit] implausible_gain`. `criteria` are the closing criteria that the reviewer gets. `model`: who reviews, by default the first of `[model] names`.
     """
 
-    added_lines: Annotated[int, Field(ge=0)] | None = None
-    memory_percent: Annotated[float, Field(ge=0)] | None = None
+    added_lines: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    memory_percent: Annotated[float, Field(ge=0, le=MOST)] | None = None
     symbols: Names = ()
     implausible: bool = False
     criteria: Names = ()
     model: str | None = None
     max_tokens: Annotated[int, Field(ge=1024, le=32_000)] = 4096
     wall_seconds: Annotated[float, Field(gt=0, le=3600)] = 180.0
-    in_all: Annotated[int, Field(ge=1)] = 20
+    in_all: Annotated[int, Field(ge=1, le=MOST)] = 20
 
     @property
     def asked_for(self) -> bool:
@@ -79,11 +79,11 @@ class Escalation(Section):
     A question that nobody answers in `answer_minutes` takes its default.
     """
 
-    consecutive_crashes: Annotated[int, Field(ge=1)] = 5
-    refused_proposals: Annotated[int, Field(ge=1)] = 50
+    consecutive_crashes: Annotated[int, Field(ge=1, le=MOST)] = 5
+    refused_proposals: Annotated[int, Field(ge=1, le=MOST)] = 50
     channels: Names = ()
     quiet: Annotated[tuple[LocalTime, LocalTime], Field(strict=False)] | None = None
-    messages: Annotated[int, Field(ge=0)] = 10
+    messages: Annotated[int, Field(ge=0, le=MOST)] = 10
     answer_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 480.0
 
     @field_validator("channels")

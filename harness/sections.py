@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+MOST = 1_000_000_000_000  # of any amount: a typing error, and no number that arithmetic cannot hold
 HEADROOM = 1.1  # CPU seconds of the same program vary by some per cent where the machine is not idle, by a tenth over some ten seconds
 Kind = Literal["search", "command", "anthropic"]
+Bounded = Annotated[float, Field(ge=-MOST, le=MOST)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
 
 
@@ -24,7 +26,7 @@ class Scope(Section):
     editable: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] = ("train.py",)
     protected: Annotated[tuple[str, ...], Field(strict=False)] = ("prepare.py", "program.md", "harness/", "results.tsv", "runs/")
     max_file_kb: Annotated[int, Field(ge=1, le=1024)] = 100
-    max_literal_bytes: Annotated[int, Field(ge=64)] = 2048
+    max_literal_bytes: Annotated[int, Field(ge=64, le=MOST)] = 2048
 
 
 class Metric(Section):
@@ -32,7 +34,7 @@ class Metric(Section):
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "val_bpb"
     direction: Literal["lower", "higher"] = "lower"
-    plausible: Annotated[tuple[float, float], Field(strict=False)] = (0.3, 20.0)
+    plausible: Annotated[tuple[Bounded, Bounded], Field(strict=False)] = (0.3, 20.0)
 
 
 class Trial(Section):
@@ -40,12 +42,12 @@ class Trial(Section):
 
     profile: str = "cpu"
     clock: Literal["wall", "cpu", "tokens"] = "tokens"
-    amount: Annotated[float, Field(gt=0)] = 675_840
-    compute_cap: Annotated[float, Field(ge=1.0)] = 1.25
+    amount: Annotated[float, Field(gt=0, le=MOST)] = 675_840
+    compute_cap: Annotated[float, Field(ge=1.0, le=MOST)] = 1.25
     setup_seconds: PositiveSeconds = 120.0
     train_seconds: PositiveSeconds = 900.0
     evaluate_seconds: PositiveSeconds = 300.0
-    memory_mb: Annotated[float, Field(gt=0)] | None = None
+    memory_mb: Annotated[float, Field(gt=0, le=MOST)] | None = None
 
     @property
     def headroom(self) -> float:
@@ -65,8 +67,8 @@ class SandboxRules(Section):
     """How candidate code is caged: the lowest level accepted (`auto`: the best there is, `none`: no cage at all), and what one job may take."""
 
     level: Literal["auto", "full", "container", "none"] = "auto"
-    scratch_mb: Annotated[int, Field(ge=16)] = 2048
-    pids: Annotated[int, Field(ge=16)] = 1024
+    scratch_mb: Annotated[int, Field(ge=16, le=MOST)] = 2048
+    pids: Annotated[int, Field(ge=16, le=MOST)] = 1024
 
 
 class AuditRules(Section):
@@ -75,16 +77,16 @@ class AuditRules(Section):
     """
 
     positions: Annotated[int, Field(ge=0, le=65_536)] = 1024
-    scorer_factor: Annotated[float, Field(ge=1)] = 2.0
-    rehearse_from_seconds: Annotated[float, Field(ge=0)] = 60.0
-    implausible_gain: Annotated[float, Field(gt=0)] = 0.1
+    scorer_factor: Annotated[float, Field(ge=1, le=MOST)] = 2.0
+    rehearse_from_seconds: Annotated[float, Field(ge=0, le=MOST)] = 60.0
+    implausible_gain: Annotated[float, Field(gt=0, le=MOST)] = 0.1
 
 
 class Result(Section):
     """How the result is read: only the harness-owned evaluator's record is a measurement; what a script prints is compared and flagged."""
 
     source: Literal["evaluator"] = "evaluator"
-    printed_tolerance: Annotated[float, Field(ge=0)] = 0.005
+    printed_tolerance: Annotated[float, Field(ge=0, le=MOST)] = 0.005
 
 
 class Crash(Section):
@@ -92,7 +94,7 @@ class Crash(Section):
 
     action: Literal["revert"] = "revert"
     reruns_after_interruption: Annotated[int, Field(ge=0, le=5)] = 1
-    infrastructure_failures: Annotated[int, Field(ge=1)] = 3
+    infrastructure_failures: Annotated[int, Field(ge=1, le=MOST)] = 3
 
 
 class Keep(Section):
@@ -100,16 +102,16 @@ class Keep(Section):
 
     rule: Literal["debiased", "strict"] = "debiased"
     baseline_readings: Annotated[int, Field(ge=1, le=10)] | None = None
-    prior_sigma: Annotated[float, Field(gt=0)] | None = None
-    complexity_per_line: Annotated[float, Field(ge=0)] = 5e-5
-    remeasure_incumbent_after: Annotated[int, Field(ge=1)] | None = 20
+    prior_sigma: Annotated[float, Field(gt=0, le=MOST)] | None = None
+    complexity_per_line: Annotated[float, Field(ge=0, le=MOST)] = 5e-5
+    remeasure_incumbent_after: Annotated[int, Field(ge=1, le=MOST)] | None = 20
 
 
 class Log(Section):
     """What is kept of each trial beside its row and its journal events: models of kept trials or of all; logs are capped, the newest bytes win."""
 
     checkpoints: Literal["kept", "all"] = "kept"
-    train_log_kb: Annotated[int, Field(ge=16)] = 1024
+    train_log_kb: Annotated[int, Field(ge=16, le=MOST)] = 1024
 
 
 class Proposer(Section):
@@ -121,23 +123,23 @@ class Proposer(Section):
     """
 
     kind: Kind = "search"
-    mix: Annotated[dict[Kind, Annotated[float, Field(gt=0)]], Field(min_length=1)] | None = None
+    mix: Annotated[dict[Kind, Annotated[float, Field(gt=0, le=MOST)]], Field(min_length=1)] | None = None
     meanwhile: Literal["search", "replicate", "wait", "stop"] = "search"
-    failed_calls: Annotated[int, Field(ge=1)] = 5
+    failed_calls: Annotated[int, Field(ge=1, le=MOST)] = 5
     adapter: Literal["plain", "claude", "codex", "gemini", "opencode", "aider"] = "plain"
     command: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
     keys: Annotated[tuple[str, ...], Field(strict=False)] = ()
     wall_seconds: PositiveSeconds = 900.0
     silence_seconds: PositiveSeconds = 300.0
-    output_kb: Annotated[int, Field(ge=16)] = 1024
-    call_dollars: Annotated[float, Field(gt=0)] | None = None
+    output_kb: Annotated[int, Field(ge=16, le=MOST)] = 1024
+    call_dollars: Annotated[float, Field(gt=0, le=MOST)] | None = None
 
 
 class Price(Section):
     """USD per million tokens."""
 
-    input: Annotated[float, Field(ge=0)]
-    output: Annotated[float, Field(ge=0)]
+    input: Annotated[float, Field(ge=0, le=MOST)]
+    output: Annotated[float, Field(ge=0, le=MOST)]
 
 
 class Model(Section):
@@ -157,7 +159,7 @@ class Model(Section):
     stream: bool = True
     wall_seconds: PositiveSeconds = 600.0
     silence_seconds: PositiveSeconds = 120.0
-    patience_seconds: Annotated[float, Field(ge=0)] = 20.0
+    patience_seconds: Annotated[float, Field(ge=0, le=MOST)] = 20.0
     prices: dict[str, Price] = Field(default_factory=dict)
 
 
@@ -168,12 +170,12 @@ class StopAt(Section):
     says what follows.
     """
 
-    trials: Annotated[int, Field(ge=1)] | None = None
-    hours: Annotated[float, Field(gt=0)] | None = None
+    trials: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    hours: Annotated[float, Field(gt=0, le=100_000)] | None = None
     deadline: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")] | None = None
-    target: float | None = None
-    plateau: Annotated[int, Field(ge=1)] | None = None
-    calls: Annotated[int, Field(ge=1)] | None = None
-    tokens: Annotated[int, Field(ge=1)] | None = None
-    dollars: Annotated[float, Field(gt=0)] | None = None
-    retries: Annotated[int, Field(ge=0)] | None = None
+    target: Bounded | None = None
+    plateau: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    calls: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    tokens: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    dollars: Annotated[float, Field(gt=0, le=MOST)] | None = None
+    retries: Annotated[int, Field(ge=0, le=MOST)] | None = None

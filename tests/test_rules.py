@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -286,3 +288,23 @@ def test_any_text_is_rules_or_one_sentence_with_a_line_of_the_file(block: str) -
     except RulesInvalid as error:
         assert 0 <= error.line <= len(text.splitlines())
         assert str(error)
+
+
+def test_every_number_of_the_block_has_an_upper_bound() -> None:
+    def numbers(node: Any, path: str) -> Iterator[tuple[str, bool]]:
+        if isinstance(node, dict):
+            if node.get("type") in ("integer", "number"):
+                yield path, "maximum" in node or "exclusiveMaximum" in node
+            node = list(node.items())
+        for name, one in (
+            node
+            if isinstance(node, list) and all(isinstance(part, tuple) for part in node)
+            else enumerate(node)
+            if isinstance(node, list)
+            else ()
+        ):
+            yield from numbers(one, f"{path}.{name}")
+
+    found = dict(numbers(Rules.model_json_schema(), ""))
+    assert len(found) > 60
+    assert [path for path, bounded in found.items() if not bounded] == []

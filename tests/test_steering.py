@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from harness.artifacts import journal
 from harness.artifacts.events import Entry, RulesChanged, StudyStarted, Warned
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.control.limits import Limits
 from harness.control.recorder import Recorder
-from harness.control.steering import Steering, stored_rules
+from harness.control.steering import Steering, roll_forward, stored_rules
 from harness.rules import load
 from harness.trial import Status
 from tests import study_factory as make
+from tests.nights import crash_at
 from tests.projects import Seen, edits_file, folder_of, resume_study, run_study, set_rules, study_of
 
 NOW = datetime(2026, 3, 8, 22, 0, tzinfo=timezone.utc)
@@ -268,3 +270,26 @@ def test_an_edit_that_broke_while_nobody_ran_is_said_once(make_project: Callable
     resume_study(project, seen=seen, trials=2)
     assert [event.code for event in seen.events if isinstance(event, Warned)] == ["rules"]
     assert study_of(project).trials == 2
+
+
+@pytest.mark.parametrize("point", ["rules_stored", "journal:rules_changed"])
+def test_an_edit_whose_adoption_was_killed_is_adopted_whole_once(make_project: Callable[..., Path], tmp_path: Path, point: str) -> None:
+    project = make_project(rules="[stop]\ntrials = 8")
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1 - n / 100} for n in range(8)]), trials=None)
+    assert study_of(project).trials == 8
+    set_rules(project, "[stop]\ntrials = 11")
+    crash_at(project, point)
+    resume_study(project)
+    changed = [entry.event for entry, _ in journal.read(folder_of(project).journal) if isinstance(entry.event, RulesChanged)]
+    assert [(one.limits or {}).get("trials") for one in changed] == [11] and "+trials = 11" in changed[0].diff
+    assert study_of(project).limits["trials"] == 11
+    assert folder_of(project).program.read_bytes() == (project / "program.md").read_bytes()
+
+
+def test_a_text_that_the_journal_does_not_know_is_not_in_force_after_a_kill(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.edit(TEXT.replace("debiased", "strict"))
+    digest, known = desk.recorder.study.rules_digest, desk.folder.program.read_bytes()
+    desk.folder.program.write_bytes(TEXT.encode())
+    roll_forward(desk.folder, digest)
+    assert desk.folder.program.read_bytes() == known

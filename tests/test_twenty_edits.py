@@ -121,8 +121,9 @@ EDITS: list[tuple[str, Callable[[Path], None], bytes | None, str]] = [
     ("a review asked for", put(REVIEWED), REVIEWED, "no key for a model is set"),
     ("a link to a good file", lambda path: (put(NOTES)(path.with_name("other.md")), link("other.md")(path))[0], NOTES, ""),
     ("from Windows", put(CRLF), CRLF, ""),
+    ("a number of four hundred digits", put(program(BLOCK.replace("trials = 60", f"trials = 1{'0' * 400}"))), None, "[stop] trials: input should be less than or equal to"),
     ("the old bytes", put(FIRST), FIRST, ""),
-    ("a limit that is reached", put(program(BLOCK.replace("trials = 60", "trials = 29"))), program(BLOCK.replace("trials = 60", "trials = 29")), ""),
+    ("a limit that is reached", put(program(BLOCK.replace("trials = 60", "trials = 30"))), program(BLOCK.replace("trials = 60", "trials = 30")), ""),
 ]  # fmt: skip
 
 

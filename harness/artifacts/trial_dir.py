@@ -2,7 +2,7 @@
 
 runs/<tag>/
     journal.jsonl   the truth          snapshot.json   derived, for quick views      lock   held by the running harness
-    program.md      the last valid one                 prepare.py   pristine copy, hash-checked before every use
+    program.md      the last valid one, rules/<digest>.md each edit                 prepare.py   pristine copy, hash-checked before every use
     results.tsv  report.md  progress.png  console.log  stop-requested
     inbox/0003.md 0003.json            a question, for people and for programs       0003.answer.json   what was said to it, by whoever was first
     proposals/000012.json              every proposal as it arrived, before anything is done with it
@@ -154,6 +154,10 @@ class StudyDir:
     def program(self) -> Path:
         """The last valid program.md."""
         return self.path / "program.md"
+
+    def adopted(self, digest: str) -> Path:
+        """An edit of program.md by its digest, stored before the journal calls it in force."""
+        return self.path / "rules" / f"{digest}.md"
 
     @property
     def results(self) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import UserFault
 from harness.rules import Rules
-from harness.sections import StopAt
+from harness.sections import MOST, StopAt
 from harness.trial import Record
 
 
@@ -38,8 +38,10 @@ def checked(amounts: dict[str, Any]) -> dict[str, Any]:
         raise UserFault(f"--deadline {deadline!r}: write it as HH:MM, from 00:00 to 23:59") from None
     for name in ("hours", "dollars"):
         value = amounts.get(name)
-        if value is not None and not math.isfinite(value):
+        if value is not None and not (math.isfinite(value) and value <= MOST):
             raise UserFault(f"--{name} {value}: write a number such as 8 or 0.5")
+    if (amounts.get("trials") or 0) > MOST:
+        raise UserFault(f"--trials: write a number such as 100, {MOST:,} at most")
     return amounts
 
 

@@ -34,7 +34,7 @@ from harness.control.readings import Bench
 from harness.control.recorder import Recorder
 from harness.control.repairing import Repairing
 from harness.control.reviewing import Reviewing
-from harness.control.steering import Steering, doubts, stored_rules
+from harness.control.steering import Steering, doubts, roll_forward, stored_rules
 from harness.control.watching import Watching
 from harness.errors import BranchMoved, InfrastructureFault, RatchetError, StudyUnknown
 from harness.evaluation.evaluator import Evaluator
@@ -112,6 +112,7 @@ def resume(
         study, end = fold.replay(folder.journal)
         if study.started is None:
             raise StudyUnknown(f"the journal of {tag!r} is empty; start it with `ratchet run --tag {tag}`")
+        roll_forward(folder, study.rules_digest)
         rules = stored_rules(folder.program, Path(study.started.program))
         resolve_command(rules)
         device = devices.find(rules.run.device)

@@ -12,6 +12,7 @@ from typing import Any
 from harness import program_file
 from harness.artifacts import durable
 from harness.artifacts.events import RulesChanged, Warned
+from harness.artifacts.trial_dir import StudyDir
 from harness.control import limits, lint
 from harness.control.limits import Limits
 from harness.control.lint import Surroundings
@@ -75,8 +76,12 @@ class Steering:
         for said in lint.new(doubts(stored_bytes, self.rules, now) if stored_bytes else (), doubts(raw, new, now)):
             if f"lint: {said}" not in self._recorder.study.warnings:
                 self._recorder.emit(Warned(code="lint", message=said))  # first: a kill after it says it once, one before it loses nothing
-        durable.replace(stored, raw)
+        adopted = self._recorder.folder.adopted(new.digest)
+        adopted.parent.mkdir(exist_ok=True)
+        durable.replace(adopted, raw)
+        durable.crash_point("rules_stored")
         self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:DIFF_CHARACTERS], limits=allowed))
+        durable.replace(stored, raw)
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""
@@ -105,6 +110,13 @@ class Steering:
         if seen != self._seen:
             self._seen = seen
             self._recorder.emit(Warned(code="rules", message=message))
+
+
+def roll_forward(folder: StudyDir, digest: str) -> None:
+    """After a kill: the study's program.md is the text that the journal calls in force, never one that it does not know yet."""
+    adopted = folder.adopted(digest)
+    if adopted.exists() and (raw := adopted.read_bytes()) != (folder.program.read_bytes() if folder.program.exists() else b""):
+        durable.replace(folder.program, raw)
 
 
 def doubts(raw: bytes, rules: Rules, now: datetime) -> tuple[Finding, ...]:
