@@ -113,6 +113,7 @@ def row(**more: Any) -> TrialRow:
     (row(), RELU, False, True, "bit for bit"),
     (row(), SILU, False, False, "not that of trial 7"),
     (row(parent="older"), RELU, False, False, "older incumbent"),
+    (row(verdict=Verdict(status=Status.DISCARD, reason="repair_not_verified", rule="debiased", value=1.1)), RELU, False, False, "was rolled back"),
     (row(trial=0), RELU, False, False, "the baseline is measured again by the harness"),
     (row(verdict=None), RELU, False, False, "not measured"),
     (None, RELU, False, False, "not measured"),

@@ -168,7 +168,29 @@ def test_no_repair_is_ordered_where_the_rules_allow_none(make: Make) -> None:
     set_rules(project, "[correction]\nattempts = 0")
     run_study(project, script(project, "PRICE = 199000"), program=project / "program.md")
     assert verified(project) == {} and study_of(project).rows[1].status is Status.KEEP
-    assert len([event for event in events(project) if isinstance(event, Escalated)]) == 2
+    assert [event for event in events(project) if isinstance(event, Escalated)] == []
+
+
+def test_what_passed_must_pass_also_where_no_repair_is_asked_for(make: Make) -> None:
+    """Price and name right, the stock lost: by the metric it is better."""
+    project = make()
+    set_rules(project, "[correction]\nattempts = 0")
+    run_study(project, script(project, 'PRICE = 199000, NAME = "Steel pen", STOCK = 0'), program=project / "program.md")
+    row = study_of(project).rows[1]
+    assert row.status is Status.DISCARD and row.verdict and row.verdict.reason == "check_lost"
+    assert row.verdict.detail == "passed before and no longer does: E_STOCK_SOURCE at /stock"
+    assert "STOCK = 12" in git(project, "show", "autoresearch/t:payload.py")
+
+
+def test_an_edit_that_allows_no_repair_withdraws_the_order(make: Make) -> None:
+    project = make()
+    run_study(project, script(project, 'NAME = "Steel pen"'), program=project / "program.md")
+    assert study_of(project).repairs.ticket is not None
+    program = project / "program.md"
+    program.write_text(program.read_text().replace("[correction]\nattempts = 2", "[correction]\nattempts = 0"))
+    resume_study(project, trials=9)
+    lapsed = [event for event in events(project) if isinstance(event, FollowedUp) and event.cause == "lapsed"]
+    assert study_of(project).repairs.ticket is None and "[correction] allows no more repairs" in lapsed[-1].detail
 
 
 CAST = """[setattr(__import__("sys").modules[__name__], "__class__", type("M", (type(__import__("sys")),), {"PRICE": property(lambda self: 199000)})), "Steel pen"][1]"""

@@ -170,6 +170,39 @@ def crash_ticket(law: Correction = LAW, change: Change | None = None) -> Ticket:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("text", "why"), [
+    (TEXT.replace("TOTAL_BATCH = 2048", "TOTAL_BATCH = 8 * DEVICE_ROWS"), "TOTAL_BATCH .* is no plain positive whole number"),
+    (TEXT.replace("TOTAL_BATCH = 2048\n", ""), "is no plain positive whole number"),
+    (TEXT.replace("TOTAL_BATCH = 2048", "TOTAL_BATCH = 60").replace("ROWS = 8", "ROWS = 15"), "no exact half"),
+    (TEXT.replace("TOTAL_BATCH = 2048", "TOTAL_BATCH = 60"), "TOTAL_BATCH 60 is no multiple of DEVICE_ROWS 8"),
+    (TEXT + "RATE = 0.1 * DEVICE_ROWS\n", "RATE is computed from DEVICE_ROWS"),
+])  # fmt: skip
+def test_where_the_total_batch_would_change_nothing_is_halved(text: str, why: str) -> None:
+    with pytest.raises(Hopeless, match=why):
+        memory_ticket(text)
+
+
+def test_a_repair_of_memory_is_not_accepted_where_the_total_batch_is_unknown() -> None:
+    gone = FAILED.replace("TOTAL_BATCH = 2048\n", "")
+    found = closing.verify(
+        memory_ticket(),
+        row(Status.OOM, "out_of_memory"),
+        KEEP,
+        (GOOD,),
+        {"train.py": gone},
+        {"train.py": gone.replace("ROWS = 8", "ROWS = 4")},
+        "",
+        None,
+        RULES,
+    )
+    assert found.unchanged_kept is None and found.outcome is Outcome.ROLLED_BACK
+
+
+def test_what_outlives_a_repair_is_a_side_effect() -> None:
+    found = verified(HALVED, reading(outcome(survivors=1), measured()), KEEP, "")
+    assert found.no_side_effect is False and found.outcome is Outcome.ROLLED_BACK
+
+
 def test_a_halving_that_only_takes_the_candidates_change_back_is_no_repair() -> None:
     with pytest.raises(Hopeless, match="takes the candidate's own change back"):
         tickets.for_memory(1, packet(), {"train.py": TEXT.replace("ROWS = 8", "ROWS = 16")}, {"train.py": TEXT}, LAW)

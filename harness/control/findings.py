@@ -49,6 +49,13 @@ class Findings:
         study = self._recorder.study
         best, order = study.incumbent, study.repairs.ticket
         checks = findings.of(best.readings) if best else None
+        if (
+            order is not None
+            and measured(study, order)
+            and not (rules.correction.attempts and study.repairs.made < rules.correction.in_all)
+        ):
+            self._lapse(order, "[correction] allows no more repairs")
+            order = None
         if best is None or (order is not None and (not measured(study, order) or self._waits(order, best, rules))):
             return
         open_ones = findings.repairable(checks or ())
@@ -60,8 +67,11 @@ class Findings:
             if self._ordered(rules, best, check, checks or ()):
                 return
         if order is not None and study.repairs.ticket is not None:
-            said = f"the ticket of trial {order.trial} lapses: the incumbent is another one now"
-            self._recorder.emit(FollowedUp(trial=order.trial, cause="lapsed", mechanism=Mechanism.REPLAN, detail=said))
+            self._lapse(order, "the incumbent is another one now")
+
+    def _lapse(self, order: Ticket, why: str) -> None:
+        said = f"the ticket of trial {order.trial} lapses: {why}"
+        self._recorder.emit(FollowedUp(trial=order.trial, cause="lapsed", mechanism=Mechanism.REPLAN, detail=said))
 
     def _waits(self, order: Ticket, best: TrialRow, rules: Rules) -> bool:
         """Whether an order is still to be carried out; not when the incumbent is another one, or when proposal after proposal was refused."""
@@ -91,8 +101,10 @@ class Findings:
         order = study.repairs.carried
         if row.repairs is None or order is None or not self.owns(row):
             parent = next((one for one in reversed(study.rows) if one.commit == row.parent), None)
-            hidden = findings.blocked(findings.of(parent.readings) if parent else None, checks, touched)
-            return None, findings.without_truth(verdict, findings.unknown(hidden).rstrip("; "), study.bar) if hidden else verdict
+            known = findings.of(parent.readings) if parent else None
+            if hidden := findings.blocked(known, checks, touched):
+                return None, findings.without_truth(verdict, findings.unknown(hidden).rstrip("; "), study.bar)
+            return None, findings.held(verdict, known, checks, study.bar)
         before = findings.of(study.row(row.repairs).readings)
         found = findings.verify(order, before or (), readings, touched, verdict)
         return found, findings.closed(verdict, found, study.bar)
@@ -107,6 +119,8 @@ class Findings:
                 detail=f"{check.key}: expected {check.expected}, found {check.actual} (attempt {made + 1} of {law.attempts})",
             ))  # fmt: skip
             return True
+        if not law.attempts:
+            return False
         said = (
             f"{check.key} still fails after {made} of {law.attempts} repairs ({repairs.made} of {law.in_all} in all); it is left as it is"
         )

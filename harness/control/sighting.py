@@ -85,8 +85,8 @@ def _value(row: TrialRow) -> float | None:
 
 
 def _repeated(row: TrialRow, earlier: Sequence[TrialRow]) -> dict[str, int | bool | None]:
-    """The trial that had this program before. A declared replication, and what the machine had interrupted, may come again."""
-    if row.trial == 0 or row.replicates is not None:
+    """The trial that had this program before. A declared replication, what a person approved, and what the machine had interrupted, may come again."""
+    if row.trial == 0 or row.replicates is not None or row.approves is not None:
         return {}
     same = [one for one in earlier if one.change.ast_sha256 == row.change.ast_sha256 and one.status is not Status.INTERRUPTED]
     failed = [one for one in same if one.status in FAILED]

@@ -15,6 +15,7 @@ from harness.followups import ErrorType, Mechanism
 NO_TRUTH = "missing_ground_truth"
 OUT_OF_SCOPE = "repair_out_of_scope"
 NOT_VERIFIED = "repair_not_verified"
+CHECK_LOST = "check_lost"
 
 
 class Cause(NamedTuple):
@@ -30,7 +31,7 @@ _ROWS: tuple[tuple[Mechanism, ErrorType, str], ...] = (
         infrastructure interrupted suspended device_shared device_lost metric_error claims_changed rate_limited overloaded server_error timeout conflict
         too_early closed no_message broken_stream unreachable reset lost time"""),
     # A path that leads nowhere: something else comes next.
-    (Mechanism.REPLAN, "regression", "not_better not_worth_its_lines no_effect not_confirmed no_headroom"),
+    (Mechanism.REPLAN, "regression", f"{CHECK_LOST} not_better not_worth_its_lines no_effect not_confirmed no_headroom"),
     (Mechanism.REPLAN, "resource", "setup training compute_cap evaluation agent_timeout agent_silent calls tokens dollars retries limit too_large prompt_too_long"),
     (Mechanism.REPLAN, "data", "duplicate near_duplicate replication no_change seed_only edit_failed"),
     (Mechanism.REPLAN, "policy", "out_of_scope banned approval over_correction blind_retry no_ticket"),

@@ -31,7 +31,7 @@ def verify(
         "claims_sourced": all(map(_sourced, readings)) if measured else None,
         "delta_inside_scope": not stray,
         "unchanged_kept": _kept(ticket, before, after, readings, usual, rules),
-        "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS for one in readings),
+        "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS or one.outcome.survivors for one in readings),
         "old_error_gone": _gone(ticket, verdict, measured, fingerprint),
     }
     blocked = verdict.reason == causes.NO_TRUTH
@@ -56,6 +56,8 @@ def _kept(ticket: Ticket, before: Texts, after: Texts, readings: Sequence[Readin
     batch = tickets.constant(after, name)
     if not any(symbol.endswith(f":{name}") for symbol in ticket.scope) and batch != tickets.constant(before, name):
         return False
+    if tickets.is_memory(ticket) and batch is None:
+        return None
     trained = [one.outcome.tokens for one in readings if one.outcome.end is JobEnd.OK]
     if not trained:
         return None

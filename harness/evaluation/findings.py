@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.checks import Check
-from harness.evaluation.causes import NO_TRUTH, NOT_VERIFIED, OUT_OF_SCOPE
+from harness.evaluation.causes import CHECK_LOST, NO_TRUTH, NOT_VERIFIED, OUT_OF_SCOPE
 from harness.evaluation.closing import SIDE_EFFECTS
 from harness.followups import ErrorPacket, Outcome, Ticket, Verification
 from harness.graph import near
 from harness.trial import Bar, Reading, Status, Verdict
 
-ROLLED_BACK = frozenset({OUT_OF_SCOPE, NOT_VERIFIED})
+ROLLED_BACK = frozenset({OUT_OF_SCOPE, NOT_VERIFIED, CHECK_LOST})
 Checks = Sequence[Check]
 
 
@@ -99,7 +99,7 @@ def verify(
         "claims_sourced": None if after is None else _holds(after, ("data", NO_TRUTH), known) and all(map(_ours, readings)),
         "delta_inside_scope": bool(touched) and not stray,
         "unchanged_kept": None if after is None else _kept(before, after),
-        "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS for one in readings),
+        "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS or one.outcome.survivors for one in readings),
         "old_error_gone": None if after is None else order.failed_check in _passing(after),
     }
     hidden = blocked(before, after, touched)
@@ -157,6 +157,16 @@ def closed(verdict: Verdict, found: Verification, bar: Bar | None) -> Verdict:
     later = bar.model_copy(update={"since": bar.since + 1}) if bar else verdict.next_bar
     reason, detail = NOT_VERIFIED if found.delta_inside_scope else OUT_OF_SCOPE, f"rolled back: {found.detail}"
     return verdict.model_copy(update={"status": Status.DISCARD, "reason": reason, "detail": detail, "next_bar": later})
+
+
+def held(verdict: Verdict, before: Checks | None, after: Checks | None, bar: Bar | None) -> Verdict:
+    """The verdict on a candidate that repairs no check: what passed at its parent must pass, however the metric likes it."""
+    lost = sorted(_passing(before or ()) - _passing(after or ()))
+    if not lost or verdict.status is not Status.KEEP:
+        return verdict
+    later = bar.model_copy(update={"since": bar.since + 1}) if bar else verdict.next_bar
+    detail = f"passed before and no longer does: {', '.join(lost[:3])}"
+    return verdict.model_copy(update={"status": Status.DISCARD, "reason": CHECK_LOST, "detail": detail, "next_bar": later})
 
 
 def without_truth(verdict: Verdict, detail: str, bar: Bar | None) -> Verdict:

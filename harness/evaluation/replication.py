@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from harness.artifacts.trial_row import TrialRow
 from harness.errors import ProposalRefused
+from harness.evaluation import causes
 from harness.graph import duplicates
 from harness.trial import MEASURED, Change, Proposal
 
@@ -19,6 +20,9 @@ def check(proposal: Proposal, parents: Mapping[str, str], row: TrialRow | None, 
         raise ProposalRefused(
             "replication", f"trial {number} was not measured, so there is nothing to repeat; propose a change of your own"
         )
+    if row.verdict and row.verdict.reason in (causes.NOT_VERIFIED, causes.OUT_OF_SCOPE):
+        told = f"trial {number} is a repair that was rolled back, so its number counts for nothing; propose a change of your own"
+        raise ProposalRefused("replication", told, number)
     if paired:
         told = f"this machine repeats itself bit for bit, so trial {number} would read the same again: {result(row)}"
         raise ProposalRefused("replication", told, number)

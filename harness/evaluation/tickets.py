@@ -86,6 +86,7 @@ def constant(texts: Texts, name: str) -> int | None:
 def for_memory(trial: int, packet: ErrorPacket, texts: Texts, parents: Texts, law: Correction) -> Ticket:
     """The order for a candidate that ran out of memory; raises `Hopeless`."""
     one = halved(texts, law.micro_batch)
+    _must_keep_the_batch(texts, one, law.total_batch)
     if {**texts, one.path: one.text} == {**texts, **parents}:
         raise Hopeless(f"to {one.words} only takes the candidate's own change back")
     return Ticket(
@@ -93,6 +94,19 @@ def for_memory(trial: int, packet: ErrorPacket, texts: Texts, parents: Texts, la
         postcondition="the job ends with a checkpoint within the memory, and is measured", packet=packet,
         unchanged=(f"the constant {law.total_batch}", f"every byte of the files but the literal of {one.name}", "the tokens trained"),
     )  # fmt: skip
+
+
+def _must_keep_the_batch(texts: Texts, one: Halving, name: str) -> None:
+    """Half as much in twice as many passes is the same batch only when nothing is left over and nothing else is computed from it; else `Hopeless`."""
+    total = constant(texts, name)
+    if total is None or total < 1:
+        raise Hopeless(f"{name} ([correction] total_batch) is no plain positive whole number, so nobody can say that it stays")
+    if one.old % 2 or total % one.old:
+        raise Hopeless(f"{name} {total} is no multiple of {one.name} {one.old}, or that has no exact half, so the batch would change")
+    for path in sorted(texts):
+        for target, value in duplicates.assignments(duplicates.parse(texts[path], path)):
+            if any(isinstance(node, ast.Name) and node.id == one.name for node in ast.walk(value)):
+                raise Hopeless(f"{target} is computed from {one.name}, so more than the size of a pass would change")
 
 
 def for_crash(
