@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness import cli
 from harness.artifacts.events import Warned
-from harness.control import lint
+from harness.control import lint, wishes
 from harness.control.lint import Surroundings
 from harness.rules import parse
 from tests.projects import ROOT, Seen, edits_file, run_study, set_rules
@@ -43,6 +43,8 @@ COLLISIONS: dict[str, tuple[str, int, str]] = {
     "plateau": ("[stop]\ntrials = 10\nplateau = 10\n", 3, "[stop] plateau (line 6) is not less than trials (line 5)"),
     "crashes": ("[escalation]\nconsecutive_crashes = 11\n[stop]\ntrials = 10\n", 2, "[escalation] consecutive_crashes (line 5) is more than [stop] trials (line 7)"),
     "measured again": ("[keep]\nremeasure_incumbent_after = 10\n[stop]\ntrials = 10\n", 2, "the incumbent is never measured again"),
+    "a plateau below the ladder": ("[stall]\nafter = 20\n[stop]\ntrials = 90\nplateau = 20\n", 5, "[stop] plateau (line 8) is not more than [stall] after (line 5): the study ends before a rung is climbed"),
+    "a banned symbol to be reviewed": ("[ban]\naxes = ['depth']\n[review]\nsymbols = ['DEPTH']\ncriteria = ['It takes 3 lines out.']\n[stop]\ntrials = 9\ndollars = 1\n", 4, "[review] symbols (line 7) has DEPTH, which [ban] axes (line 5) forbids to change"),
     "no rung": ("[stall]\nafter = 10\n[stop]\ntrials = 10\n", 2, "no rung is ever climbed"),
     "not the last rung": ("[stall]\nafter = 4\nquota = 3\nrungs = ['radical', 'other_axis', 'ask']\n[stop]\ntrials = 10\n", 3, "the ladder of [stall] takes 10 trials to its last rung by [stall] quota (line 6)"),
     "no other model": ("[stall]\nrungs = ['other_model']\n", 2, "[stall] rungs (line 5) has 'other_model', and there is no other one"),
@@ -72,7 +74,8 @@ def test_two_rules_that_collide_are_named_with_both_lines(name: str) -> None:
         "[stop]\ntrials = 10\nplateau = 9\n", "[stop]\ntrials = 3\n", "[stop]\nhours = 1\n", "[stall]\nafter = 4\nquota = 2\nrungs = ['radical', 'ask']\n[stop]\ntrials = 10\n",
         f"{REVIEW}[stop]\ntrials = 9\ndollars = 3\n", "[escalation]\nchannels = ['RATCHET_PHONE']\nquiet = ['23:00', '06:30']\n[stop]\nhours = 10\n",
         "[escalation]\nchannels = ['RATCHET_PHONE']\nquiet = ['13:00', '14:00']\n[stop]\nhours = 10\n", "[correction]\nattempts = 0\n[ban]\naxes = ['DEVICE_ROWS']\n",
-        "[stop]\ntrials = 9\ntokens = 9000\n",
+        "[stop]\ntrials = 9\ntokens = 9000\n", "[stop]\ntrials = 90\nplateau = 21\n[stall]\nafter = 20\n", "[stop]\ntrials = 90\nplateau = 10\n",
+        "[stop]\ntrials = 90\nplateau = 10\n[stall]\nafter = 20\nrungs = []\n", "[ban]\naxes = ['WIDTH']\n[review]\nsymbols = ['DEPTH']\ncriteria = ['It takes 3 lines out.']\n[stop]\ntrials = 9\ndollars = 1\n",
     ],
 )  # fmt: skip
 def test_rules_that_go_together_are_not_warned_of(block: str) -> None:
@@ -172,6 +175,54 @@ def test_the_plan_shows_warnings_with_their_lines_and_the_study_journals_them_on
         True
     ] * 3
     assert all(message.startswith("program.md:") for message in warned)
+
+
+SILENT = [
+    "Only use ideas that fit within 5 GB of disk.", "Must read at least two lines of the log.", "Only 3 lines of train.py set the optimizer.",
+    "Within the first 30 lines you see the constants.", "Never stop the study to ask me.", "Don't change several things at once.", "Never use magic numbers.",
+    "Do not add new dependencies.", "Going under 20 lines is a nice bonus.", "You must not add more comments than code.", "Do not try random things.",
+    "Never use global variables.", "Do not end a night by asking: never wake me.", "Avoid large changes.", "Avoid overfitting to the first minutes.", "Leave it alone.",
+    "Files outside train.py are off limits.", "If the loss diverges, do not use momentum.", "You must think of memory first; a good idea is rare.",
+    "The limit of GPU RAM is 80 GB, plenty.", "You must add at least one line to the log.", "Where it says UNKNOWN, leave the field alone.", "Ask yourself what a change would show.",
+    "Avoid unnecessary complexity.", "Everything else is off limits.", "Do not stop until you are sure.", "Never change anything silently.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prose", SILENT)
+def test_a_sentence_that_no_key_could_hold_is_not_warned_of(prose: str) -> None:
+    assert said(program("[stop]\nhours = 8\n", prose)) == []
+
+
+TOLD = {
+    "Leave the depth alone.": "[ban] axes or words could, with 'depth'", "Avoid dropout.": "with 'dropout'", "The optimizer is off limits.": "with 'optimizer'",
+    "Changes to DEPTH are forbidden.": "with 'DEPTH'", "Stop after ten failures.": "[stop] plateau", "Quit after 100 experiments.": "[stop] trials",
+    "Please wake me if it crashes.": "[escalation] channels", "Keep away from `MODE`.": "with 'MODE'", "Hands off the tokenizer.": "with 'tokenizer'",
+    "Use of rotary is not allowed.": "with 'rotary'", "Avoid using dropout.": "with 'dropout'", "`WIDTH` is banned.": "with 'WIDTH'",
+    "You are not allowed to use Muon.": "with 'Muon'", "Notify me after each keep.": "[escalation] channels", "Never add a package without asking me.": "[escalation] channels",
+    "Do not use more than 12 GB of memory.": "[trial] memory_mb", "Keep 10% of the RAM free, never less than that.": "[trial] memory_mb",
+    "Keep the diff under 30 lines.": "[review] added_lines", "A change must not grow beyond 20 new lines.": "[review] added_lines", "Quit after three crashes.": "[escalation] consecutive_crashes",
+    "Quit when you are stuck.": "[stop] plateau", "Spend no more than $5 in total.": "[stop] dollars", "Use at most 40 api calls.": "[stop] calls", "Never raise DEPTH.": "with 'DEPTH'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("prose", TOLD)
+def test_a_wish_in_other_words_is_named_too(prose: str) -> None:
+    found = said(program("[stop]\nhours = 8\n", prose))
+    assert [TOLD[prose] in one for _, one in found] == [True], found
+
+
+def test_an_hour_of_the_clock_is_a_wish_for_a_deadline() -> None:
+    assert ["[stop] deadline" in one for _, one in said(program("[stop]\ntrials = 9\n", "Quit at 6am."))] == [True]
+
+
+def test_only_so_many_sentences_and_characters_are_looked_at() -> None:
+    wish = "Never spend $5."
+    assert len(said(program("", "Fine.\n" * (wishes.LOOKED_AT - 1) + wish))) == 1
+    assert said(program("", "Fine.\n" * wishes.LOOKED_AT + wish)) == []
+    assert len(list(wishes.sentences(["Never use it, please."] * 100_000))) <= wishes.READ // 20
+    assert sum(len(one) for _, one in wishes.sentences(["word " * 200_000, "", "more"])) <= wishes.LONGEST
+    drawn = wishes.uncovered("Never use dropout.\n\n" * 1000, parse(program("")), frozenset())
+    assert len(list(drawn)) == wishes.LOOKED_AT
 
 
 def test_a_megabyte_of_prose_is_read_in_no_time_and_brings_few_warnings() -> None:

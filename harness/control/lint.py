@@ -5,10 +5,12 @@ A key that is not written never collides: what a person did not say she cannot h
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 import tomli
@@ -49,7 +51,7 @@ def warnings(text: str, rules: Rules, around: Surroundings) -> tuple[Finding, ..
     law = Law(rules, frozenset((name, key) for name, keys in table.items() for key in keys), around)
     found = [Finding(*rule_lines.sentence(one, table, rules, first, block)) for part in PARTS for one in part(law)]
     found += wishes.vague(rules.review.criteria, first, block)
-    found += wishes.uncovered(text.removeprefix("\ufeff"), rules, law.written)
+    found += islice(_unlike(wishes.uncovered(text.removeprefix("\ufeff"), rules, law.written)), MOST)
     return tuple(sorted(dict.fromkeys(found)))[:MOST]
 
 
@@ -57,6 +59,15 @@ def new(before: Sequence[Finding], after: Sequence[Finding]) -> list[str]:
     """What is said now and was not before, line numbers aside, each with its line."""
     known = {_unnumbered(one.said) for one in before}
     return [f"program.md:{one.line}: {one.said}" for one in after if _unnumbered(one.said) not in known]
+
+
+def _unlike(found: Iterator[Finding]) -> Iterator[Finding]:
+    """Each once, as they come: who takes the first few does not compute the others."""
+    known = set[Finding]()
+    for one in found:
+        if one not in known:
+            known.add(one)
+            yield one
 
 
 def _unnumbered(said: str) -> str:
@@ -94,6 +105,9 @@ def _ladder(law: Law) -> Iterator[Contradiction]:
     ):
         said = f"the ladder of [stall] takes {after + stall.quota * (len(stall.rungs) - 1):,} trials to its last rung by {{0}}, as many as {{1}} or more"
         yield Contradiction(said, (("stall", written), ("stop", "trials")))
+    plateau = law.rules.stop.plateau
+    if written and stall.rungs and after is not None and plateau is not None and plateau <= after < (trials or math.inf):
+        yield Contradiction("{0} is not more than {1}: the study ends before a rung is climbed", (("stop", "plateau"), ("stall", "after")))
     if rungs not in law.written:
         return
     if "other_model" in stall.rungs and (len(names) < 2 or not _models(law)):
@@ -138,6 +152,11 @@ def _amounts(law: Law) -> Iterator[Contradiction]:
     if "anthropic" in _kinds(law) and stop.tokens is not None and stop.tokens < rules.model.max_tokens:
         yield Contradiction("{0} is less than {1}: no answer of a model fits", (("stop", "tokens"), ("model", "max_tokens")))
     banned = {entry.strip().casefold() for entry in rules.ban.axes}
+    for name in rules.review.symbols:
+        if name.strip().casefold() in banned:
+            shown = re.sub(r"[{}\s]", "", name)[:60]
+            said = f"{{0}} has {shown}, which {{1}} forbids to change: no review of it can ever come"
+            yield Contradiction(said, (("review", "symbols"), ("ban", "axes")))
     for key in ("micro_batch", "total_batch") if rules.correction.attempts else ():
         if getattr(rules.correction, key).casefold() in banned:
             yield Contradiction(
