@@ -60,9 +60,11 @@ def _check_axes(ban: Ban, path: str, before: str, text: str) -> None:
     for entry in ban.axes:
         symbols = [one for one in sorted(changed) if _named(entry, one)]
         had, has = ([one for one in bindings.bindings(tree) if _named(entry, one.name)] for tree in (old, new))
-        known, now = (Counter((one.name, one.code()) for one in places) for places in (had, has))
+        spelled: dict[int, str] = {}
+        old_codes, codes = ([(one.name, one.code(spelled)) for one in places] for places in (had, has))
+        known, now = Counter(old_codes), Counter(codes)
         more = now - known
-        fresh = sorted((one for one in has if (one.name, one.code()) in more), key=lambda one: one.line)
+        fresh = sorted((one for one, code in zip(has, codes, strict=True) if code in more), key=lambda one: one.line)
         if symbols or known != now:
             what = symbols[0] if symbols else (fresh[-1] if fresh else had[0]).name
             line = bindings.defined_at(new, what) if symbols else fresh[-1].line if fresh else None

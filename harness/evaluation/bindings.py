@@ -25,9 +25,9 @@ class Binding(NamedTuple):
     line: int
     parts: tuple[ast.AST | str | None, ...]
 
-    def code(self) -> str:
-        """The code in one spelling; `ast.dump` would recurse, and what compiles may be nested deeper than that."""
-        return " ".join(part if isinstance(part, str) else _spelled(part) for part in self.parts if part is not None)
+    def code(self, known: dict[int, str]) -> tuple[str, ...]:
+        """The code in one spelling; `known` holds what nodes of the same tree were spelled before, since thousands of names can share one statement."""
+        return tuple(part if isinstance(part, str) else _spelled(part, known) for part in self.parts if part is not None)
 
 
 def bindings(tree: ast.Module) -> Iterator[Binding]:
@@ -99,7 +99,7 @@ def _assigned(node: ast.AST) -> Iterator[Binding]:
         targets = [getattr(node, "optional_vars", None) if isinstance(node, ast.withitem) else _target(node)]
     value = next((part for key in ("value", "iter", "context_expr") if (part := getattr(node, key, None)) is not None), None)
     kind, wanted = f"{type(node).__name__} {type(getattr(node, 'op', None)).__name__}", [one for one in targets if one is not None]
-    parts = (kind, *wanted, value)
+    parts = (kind, node) if isinstance(node, (ast.Assign, ast.Delete)) else (kind, *wanted, value)
     while wanted:
         target = wanted.pop()
         if isinstance(target, (ast.Tuple, ast.List)):
@@ -146,5 +146,8 @@ def _chain(node: ast.AST) -> list[str]:
     return found[::-1]
 
 
-def _spelled(node: ast.AST) -> str:
-    return " ".join(spelling(ast.Module([cast(ast.stmt, node)], [])))
+def _spelled(node: ast.AST, known: dict[int, str]) -> str:
+    """Not `ast.dump`: that recurses, and what compiles may be nested deeper than that."""
+    if id(node) not in known:
+        known[id(node)] = " ".join(spelling(ast.Module([cast(ast.stmt, node)], [])))
+    return known[id(node)]
