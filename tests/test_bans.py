@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from harness.artifacts.events import Refused
 from harness.errors import ProposalRefused
@@ -64,7 +66,7 @@ AXES = {
     "a constant": ("DEPTH", "DEPTH = 4", "DEPTH = 5", "train.py:5 changes DEPTH, and [ban] axes of program.md has 'DEPTH'; propose something else"),
     "in another case": ("depth", "DEPTH = 4", "DEPTH = 5", "train.py:5 changes DEPTH, and [ban] axes of program.md has 'depth'"),
     "taken away": ("DEPTH", "DEPTH = 4  # blocks\n", "", "train.py changes DEPTH"),
-    "a class, by one of its methods": ("muon", "return self.rate", "return 2 * self.rate", "train.py:10 changes Muon.step"),
+    "a class, by one of its methods": ("muon", "return self.rate", "return 2 * self.rate", "train.py:16 changes Muon.step"),
     "one method": ("Muon.step", "return self.rate", "return 2 * self.rate", "changes Muon.step"),
     "a function": ("build", "* DEPTH\n", "* (DEPTH + 1)\n", "train.py:20 changes build"),
     "set again below": ("DEPTH", "RATE = 0.04\n", "RATE = 0.04\nDEPTH = 9\n", "changes DEPTH"),
@@ -83,6 +85,141 @@ def test_a_banned_axis_may_not_be_turned_however_it_is_written(name: str) -> Non
     assert said in told(PARENT.replace(old, new, 1), Ban(axes=(entry,)))
 
 
+BINDINGS = (
+    "{0} = 9", "{0}: int = 9", "{0} += 1", "del {0}", "a, (*{0}, b) = RATE", "def f():\n    global {0}", "def f():\n    {0} = 9", "def f(value, {0}=9):\n    pass",
+    "def f(*, {0}=9):\n    pass", "def f(*{0}):\n    pass", "f = lambda {0}: 9", "class {0}:\n    pass", "def f():\n    def {0}():\n        pass", "for {0} in (9,):\n    pass",
+    "with open(RATE) as {0}:\n    pass", "x = [{0} for {0} in (9,)]", "x = ({0} := 9)", "try:\n    pass\nexcept ValueError as {0}:\n    pass", "import math as {0}",
+    "from math import tau as {0}", "match 9:\n    case {0}:\n        pass", "match RATE:\n    case [*{0}]:\n        pass", "match RATE:\n    case {{**{0}}}:\n        pass",
+    "globals()['{0}'] = 9", "vars(torch)['{0}'] = 9", "torch.__dict__['{0}'] = 9", "globals().update({0}=9)", "globals().update({{'{0}': 9}})", "globals().update([('{0}', 9)])",
+    "globals().__setitem__('{0}', 9)", "globals().setdefault('{0}', 9)", "setattr(torch, '{0}', 9)", "delattr(torch, '{0}')", "torch.__setattr__('{0}', 9)", "torch.{0} = 9",
+    "{0}[0] = 9", "{0}.x = 9",
+)  # fmt: skip
+SPELLINGS = {
+    "DEPTH": ("DEPTH", "depth", "Depth", "ＤＥＰＴＨ", "depth_of_model"),
+    "weight decay": ("WEIGHT_DECAY", "weight_decay", "head_Weight_Decay"),
+}
+
+
+@pytest.mark.parametrize("form", BINDINGS)
+@pytest.mark.parametrize("entry", ["DEPTH", "depth", "weight decay", "Weight-Decay", "decay"])
+def test_every_form_that_binds_a_banned_name_is_refused_with_its_line(form: str, entry: str) -> None:
+    for name in SPELLINGS["DEPTH" if entry.casefold() == "depth" else "weight decay"]:
+        code = form.format(name)
+        compile(code, "added", "exec")
+        said = told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n"), Ban(axes=(entry,)), "optimizer")
+        assert " changes " in said, code
+        assert int(said.split(":")[1].split(" ")[0]) in range(8, 9 + code.count("\n")), (code, said)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(BINDINGS), st.sampled_from(["RATE", "width", "deep", "Norm", "weight", "dept_h", "depths"])), max_size=4),
+    st.sampled_from(["0.04", "0.05", "-3", "'text'"]), st.lists(st.integers(0, 24), max_size=4), st.booleans(),
+)  # fmt: skip
+def test_an_edit_that_does_not_mention_what_is_banned_is_never_refused_as_banned(
+    added: list[tuple[str, str]], rate: str, gone: list[int], reindented: bool
+) -> None:
+    ban = Ban(axes=("DEPTH", "weight decay"), words=("dropout", "decay"), imports=("ctypes", "os"))
+    kept = [
+        line for number, line in enumerate(PARENT.replace("0.04", rate).split("\n"))
+        if number not in gone or any(word in line.casefold() for word in ("depth", "decay"))
+    ]  # fmt: skip
+    text = "\n".join([*kept, *(form.format(name) for form, name in added)])
+    text = text.replace('    note = "old', '    if True:\n        note = "old') if reindented else text
+    try:
+        compile(text, "edited", "exec")
+    except SyntaxError:
+        assume(False)
+    assert not said_of(text, ban), text
+
+
+@given(st.sampled_from(BINDINGS), st.sampled_from(SPELLINGS["DEPTH"]), st.sampled_from(BINDINGS), st.integers(0, 3))
+def test_a_binding_is_found_beside_other_edits_and_at_any_depth(form: str, name: str, other: str, deep: int) -> None:
+    code = form.format(name)
+    for level in range(deep):
+        code = f"{'def' if level % 2 else 'class'} Around{level}{'()' if level % 2 else ''}:\n" + "\n".join(
+            f"    {line}" for line in code.split("\n")
+        )
+    text = f"{PARENT}\n{other.format('width')}\n{code}\n"
+    try:
+        compile(text, "edited", "exec")
+    except SyntaxError:
+        assume(False)
+    assert " changes " in said_of(text, Ban(axes=("DEPTH",)))
+
+
+def said_of(text: str, ban: Ban) -> str:
+    """What the bans alone say of a text."""
+    proposal = Proposal.model_construct(id=1, parent="c0ffee", title="try", axis="optimizer", files={}, proposer="scripted")
+    try:
+        bans.check(proposal, ban, {"train.py": PARENT}, {"train.py": text})
+    except ProposalRefused as refusal:
+        return str(refusal)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("[depth] * DEPTH", "[depth] * (DEPTH + 3)"), ("RATE = 0.04", "LAYERS = 9"), ("RATE = 0.04", "RATE = 0.01 * DEPTH")]
+)
+def test_how_an_axis_is_used_is_not_held(old: str, new: str) -> None:
+    assert told(PARENT.replace(old, new).replace('old dropout line"', 'new"'), Ban(axes=("DEPTH",))) == ""
+
+
+def test_an_entry_beside_a_banned_one_may_change_in_the_same_call() -> None:
+    parent = (
+        "CONFIG = {}\nDEPTH = 4\nCONFIG.update(\n    depth=DEPTH,\n    rate=1,\n)\nCONFIG.update({\n    'depth': 1,\n    'width': 2,\n})\n"
+    )
+    proposal = Proposal.model_construct(id=1, parent="c", title="", axis="", files={}, proposer="scripted")
+    ban = Ban(axes=("depth",))
+    bans.check(proposal, ban, {"a.py": parent}, {"a.py": parent.replace("rate=1", "rate=2").replace("'width': 2", "'width': 3")})
+    for old, new, line in (("depth=DEPTH", "depth=9", 4), ("'depth': 1", "'depth': 9", 8)):
+        with pytest.raises(ProposalRefused, match=rf"a\.py:{line} changes depth"):
+            bans.check(proposal, ban, {"a.py": parent}, {"a.py": parent.replace(old, new)})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "nn.Dropout2d(0.1)",
+        "nn.AlphaDropout(0.1)",
+        "F.dropout1d(x)",
+        "dropoutRate",
+        "use_dropout",
+        "MYDropout",
+        "x2dropout",
+        "DROPOUTRate",
+        "dropOut",
+    ],
+)
+def test_the_parts_of_a_name_are_words_at_humps_underscores_and_digits(code: str) -> None:
+    assert "train.py:8 adds it" in told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\nx = lambda x: {code}\n"), Ban(words=("dropout",)))
+
+
+def test_a_line_that_is_only_indented_anew_adds_no_word() -> None:
+    text = PARENT.replace('    note = "old dropout line"', '    if RATE:\n        note = "old dropout line"')
+    assert told(text, Ban(words=("dropout",))) == ""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from importlib import import_module as im; im('os')", "f = __import__; f('os')", "pkgutil.resolve_name('os:fork')", "sys.modules['os']", "importlib.util.find_spec('os')",
+        "sys.modules['os.path']", "load(name='os')", "sys.modules.get('os')",
+    ],
+)  # fmt: skip
+def test_a_module_named_as_a_text_where_a_name_imports_counts_as_an_import(code: str) -> None:
+    assert told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n"), Ban(imports=("os",))).startswith("train.py:8 names it, and")
+    assert told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n"), Ban(imports=("o", "oss"))) == ""
+
+
+def test_another_name_of_a_module_that_is_imported_already_is_a_new_import() -> None:
+    parent = PARENT.replace("import torch\n", "import torch\nimport os\n")
+    with pytest.raises(ProposalRefused, match=r"train\.py:3 imports it"):
+        proposal = Proposal.model_construct(id=1, parent="c", title="", axis="", files={}, proposer="scripted")
+        bans.check(
+            proposal, Ban(imports=("os",)), {"train.py": parent}, {"train.py": parent.replace("import os", "from os import fork, system")}
+        )
+
+
 @pytest.mark.parametrize("shape", ["+".join(["RATE"] * 2000), "-" * 2000 + "RATE", "RATE" + ".x" * 2000])
 def test_code_that_is_nested_deeply_hides_nothing_and_breaks_nothing(shape: str) -> None:
     text = PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\nif RATE:\n    DEPTH = {shape}\n").replace(
@@ -96,7 +233,8 @@ def test_code_that_is_nested_deeply_hides_nothing_and_breaks_nothing(shape: str)
     ("entry", "old", "new"),
     [
         ("DEPTH", "RATE = 0.04", "RATE = 0.05"), ("DEPTH", "# blocks", "# layers of the model\nEXTRA = 1"), ("Muon", "An optimizer.", 'It steps."""\n    """'),
-        ("Muon.step", "self.rate = rate", "self.rate = 2 * rate"), ("DEPT", "DEPTH = 4", "DEPTH = 5"), ("DEPTH", "return [depth]", "depth = depth + 1\n    return [depth]"),
+        ("Muon.step", "self.rate = rate", "self.rate = 2 * rate"), ("DEPT", "DEPTH = 4", "DEPTH = 5"), ("DEPTH", "return [depth]", "print('DEPTH', DEPTH, {'DEPTH': DEPTH})\n    return [depth]"),
+        ("DEPTH", "return [depth]", "setattr(device, 'note', 'a depth of four')\n    return [depth]"), ("module", "import torch", "import torch\nif RATE:\n    RATE = 1"),
     ],
 )  # fmt: skip
 def test_what_is_no_change_of_a_banned_axis_is_admitted(entry: str, old: str, new: str) -> None:
@@ -154,7 +292,9 @@ def test_a_banned_module_may_not_be_imported(added: str) -> None:
 def test_imports_that_are_there_already_may_stay_and_others_are_none_of_its_business() -> None:
     ban = Ban(imports=("ctypes", "torch.compile"))
     assert told(PARENT.replace("0.04", "0.05"), ban) == ""
-    assert told(PARENT.replace("import ctypes", "from ctypes import util"), ban) == ""
+    assert told(PARENT.replace("import ctypes", "def late():\n    import ctypes"), ban) == ""
+    assert told(PARENT.replace("import ctypes\n", ""), ban) == ""
+    assert "train.py:3 imports it" in told(PARENT.replace("import ctypes", "from ctypes import util"), ban)
     assert told(PARENT.replace("import ctypes", "import ctypesx, os"), ban) == ""
     assert "train.py:4 imports it" in told(PARENT.replace("import ctypes", "import ctypes\nimport ctypes.util"), ban)
     assert "torch.compile" in told(PARENT.replace("import ctypes", "from torch import compile"), ban)

@@ -345,8 +345,8 @@ def test_patience_ends_with_the_nights_time() -> None:
     nvml, said = FakeNvml(processes=[stranger()]), list[str]()
     clock = Waiting()
     with pytest.raises(InfrastructureFault, match="no trial may share it"):
-        wait_until_free(Gpu(nvml), None, clock, str, said.append, 3600.0)
-    assert (clock.now_s, len(said)) == (3600.0, 1)
+        wait_until_free(Gpu(nvml), None, clock, str, said.append, 2 * hygiene.WAIT_SECONDS)
+    assert (clock.now_s, len(said)) == (2 * hygiene.WAIT_SECONDS, 1)
 
 
 @pytest.mark.parametrize("numbered_here", [True, False], ids=["machine", "container"])

@@ -52,6 +52,7 @@ COLLISIONS: dict[str, tuple[str, int, str]] = {
     "no review fits": (f"{REVIEW}[stop]\ntrials = 9\ntokens = 1000\n", 6, "[stop] tokens (line 9) is less than [review] max_tokens (4,096 by default): no review fits"),
     "no answer fits": ("[proposer]\nkind = 'anthropic'\n[stop]\ntrials = 9\ntokens = 9000\n", 5, "no answer of a model fits"),
     "no repair": ("[ban]\naxes = ['device_rows']\n", 2, '[ban] axes (line 5) has what [correction] micro_batch ("DEVICE_ROWS" by default) names'),
+    "no repair, by a part of the name": ("[ban]\naxes = ['device rows']\n", 2, '[ban] axes (line 5) has what [correction] micro_batch ("DEVICE_ROWS" by default) names'),
     "a channel that is not set": ("[escalation]\nchannels = ['RATCHET_PHONE', 'NO_SUCH']\n", 2, "[escalation] channels (line 5) names NO_SUCH, which is not set"),
     "no message": ("[escalation]\nchannels = ['RATCHET_PHONE']\nmessages = 0\n", 2, "channels (line 5) says where to send, and messages (line 6) that nothing is sent"),
     "an answer after the night": ("[escalation]\nanswer_minutes = 90\n[stop]\nhours = 1\n", 2, "answer_minutes (line 5) is longer than [stop] hours (line 7)"),

@@ -19,6 +19,7 @@ from harness import contradictions, rule_lines
 from harness.contradictions import Contradiction
 from harness.control import wishes
 from harness.control.wishes import Finding
+from harness.evaluation import bans
 from harness.proposers.wire import KEYS
 from harness.rules import Rules
 from harness.tables import Tables
@@ -151,14 +152,13 @@ def _amounts(law: Law) -> Iterator[Contradiction]:
     rules, stop = law.rules, law.rules.stop
     if "anthropic" in _kinds(law) and stop.tokens is not None and stop.tokens < rules.model.max_tokens:
         yield Contradiction("{0} is less than {1}: no answer of a model fits", (("stop", "tokens"), ("model", "max_tokens")))
-    banned = {entry.strip().casefold() for entry in rules.ban.axes}
     for name in rules.review.symbols:
-        if name.strip().casefold() in banned:
+        if bans.axis_named(rules.ban, name):
             shown = re.sub(r"[{}\s]", "", name)[:60]
             said = f"{{0}} has {shown}, which {{1}} forbids to change: no review of it can ever come"
             yield Contradiction(said, (("review", "symbols"), ("ban", "axes")))
     for key in ("micro_batch", "total_batch") if rules.correction.attempts else ():
-        if getattr(rules.correction, key).casefold() in banned:
+        if bans.axis_named(rules.ban, getattr(rules.correction, key)):
             yield Contradiction(
                 "{0} has what {1} names: a candidate that ran out of memory cannot be repaired", (("ban", "axes"), ("correction", key))
             )

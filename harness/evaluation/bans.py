@@ -1,7 +1,7 @@
 """What `[ban]` of program.md forbids a proposal: to turn an axis, to add a word, to import a module. Pure; raises `ProposalRefused` with reason `banned`.
 
 It compares a proposal with its parent: what the parent has already may stay, and may be taken out. It reads text, so it holds a proposer to the
-person's word; what code does that hides its names is contained by the sandbox.
+person's word: an axis' definition and every binding of its name are held, how it is used is not. Code that hides its names is contained by the sandbox.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import ast
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import cast
+from typing import NamedTuple
 
 from harness.errors import ProposalRefused
+from harness.evaluation import bindings
 from harness.graph import duplicates, near
-from harness.graph.normal import spelling
 from harness.oversight import Ban
 from harness.trial import Proposal
 
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 IMPORTERS = ("__import__", "import_module")
 
 
@@ -38,13 +37,13 @@ def check(proposal: Proposal, ban: Ban, parents: Mapping[str, str], after: Mappi
 
 def axis_named(ban: Ban, axis: str) -> str | None:
     """The banned axis that an axis' name is, or has among its words; `None` when there is none."""
-    said = f" {_words(axis)} "
-    return next((entry for entry in ban.axes if f" {_words(entry)} " in said), None)
+    return next((entry for entry in ban.axes if _named(entry, axis)), None)
 
 
 def word_in(ban: Ban, line: str) -> str | None:
-    """The first banned word of a line, whatever its case; the parts of a name such as `use_dropout` are words."""
-    said = unicodedata.normalize("NFKC", line).casefold()
+    """The first banned word of a line, whatever its case; the parts of a name such as `use_dropout`, `dropoutRate` or `Dropout2d` are words."""
+    plain = unicodedata.normalize("NFKC", line)
+    said = f"{plain}\n{_apart(plain)}".casefold()
     return next((entry for entry in ban.words if re.search(_pattern(entry), said)), None)
 
 
@@ -57,87 +56,70 @@ def _check_axes(ban: Ban, path: str, before: str, text: str) -> None:
     if not ban.axes:
         return
     old, new = _tree(before), _tree(text)
-    changed = near.changed_symbols(before.removeprefix("\ufeff"), text.removeprefix("\ufeff"))
-    for entry in (one.strip() for one in ban.axes):
-        banned = entry.casefold()
-        symbols = [one for one in sorted(changed) if one.casefold() == banned or one.casefold().startswith(f"{banned}.")]
-        bound = [Counter(code for _, code in _bindings(tree, entry)) for tree in (old, new)]
-        hidden = bound[0] != bound[1] or _spelled(new, entry) > _spelled(old, entry)
-        if symbols or hidden:
-            what = symbols[0] if symbols else entry
-            places = _bindings(new, what.split(".")[0])
-            line = next((number for number, code in places if code not in bound[0]), places[0][0] if places else None)
-            raise _refused("axes", entry, f"{path}{f':{line}' if line else ''} changes {what}")
+    changed = near.changed_symbols(before.removeprefix("\ufeff"), text.removeprefix("\ufeff")) - {"<module>"}
+    for entry in ban.axes:
+        symbols = [one for one in sorted(changed) if _named(entry, one)]
+        had, has = ([one for one in bindings.bindings(tree) if _named(entry, one.name)] for tree in (old, new))
+        spelled: dict[int, str] = {}
+        old_codes, codes = ([(one.name, one.code(spelled)) for one in places] for places in (had, has))
+        known, now = Counter(old_codes), Counter(codes)
+        more = now - known
+        fresh = sorted((one for one, code in zip(has, codes, strict=True) if code in more), key=lambda one: one.line)
+        if symbols or known != now:
+            what = symbols[0] if symbols else (fresh[-1] if fresh else had[0]).name
+            line = bindings.defined_at(new, what) if symbols else fresh[-1].line if fresh else None
+            raise _refused("axes", entry, f"{path}{f':{line}' if line else ''} changes {what[:80]}")
 
 
 def _check_words(ban: Ban, path: str, before: str, text: str) -> None:
     if not ban.words:
         return
-    known = Counter(before.split("\n"))
+    known = Counter(line.strip() for line in before.split("\n"))
     for number, line in enumerate(text.split("\n"), start=1):
-        known[line] -= 1
-        if known[line] < 0 and (found := word_in(ban, line)):
+        known[line.strip()] -= 1
+        if known[line.strip()] < 0 and (found := word_in(ban, line)):
             raise _refused("words", found, f"{path}:{number} adds it")
 
 
 def _check_imports(ban: Ban, parents: Mapping[str, str], after: Mapping[str, str]) -> None:
     for entry in ban.imports:
-        had = [line for text in parents.values() for _, line in _met(entry, text)]
-        has = [(f"{path}:{number}", line) for path in sorted(after) for number, line in _met(entry, after[path])]
-        if len(has) > len(had):
-            place = next((place for place, line in has if line not in had), has[-1][0])
-            raise _refused("imports", entry, f"{place} imports it")
+        had = [one for path in sorted(parents) for one in _met(entry, path, parents[path])]
+        has = [one for path in sorted(after) for one in _met(entry, path, after[path])]
+        more = Counter(one.name for one in has) - Counter(one.name for one in had)
+        if more:
+            lines, new = {one.text for one in had}, [one for one in has if one.name in more]
+            met = next((one for one in new if one.text not in lines), new[-1])
+            raise _refused("imports", entry, f"{met.place} {met.how} it")
 
 
-def _met(entry: str, text: str) -> list[tuple[int, str]]:
-    """The lines on which a text imports the module `entry` or one below it, with their numbers."""
+class _Met(NamedTuple):
+    """A module that a line imports or names where a name imports."""
+
+    name: str
+    how: str
+    place: str
+    text: str
+
+
+def _met(entry: str, path: str, text: str) -> list[_Met]:
+    """Where a text imports the module `entry` or one below it, in the order of its lines."""
     lines = text.split("\n")
-    found = [node.lineno for node in ast.walk(_tree(text)) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))
-             and any(name == entry or name.startswith(f"{entry}.") for name in _modules(node))]  # fmt: skip
-    return [(number, lines[number - 1].strip()) for number in sorted(found)]
+    found = [(node.lineno, name, how) for node in ast.walk(_tree(text)) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call, ast.Subscript))
+             for name, how in _modules(node) if name == entry or name.startswith((f"{entry}.", f"{entry}:"))]  # fmt: skip
+    return [_Met(name, how, f"{path}:{number}", lines[number - 1].strip()) for number, name, how in sorted(found)]
 
 
-def _modules(node: ast.Import | ast.ImportFrom | ast.Call) -> Iterator[str]:
-    """What one statement or call imports, as dotted names; of a name that is computed nothing is known."""
+def _modules(node: ast.Import | ast.ImportFrom | ast.Call | ast.Subscript) -> Iterator[tuple[str, str]]:
+    """What one statement imports, as dotted names, and every text that a call or a subscript is given: `sys.modules["os"]` needs no import."""
     if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
+        yield from ((alias.name, "imports") for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        yield from (part for alias in node.names for part in (node.module or "", f"{node.module}.{alias.name}"))
-    elif getattr(node.func, "attr", getattr(node.func, "id", "")) in IMPORTERS:
-        said = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "name")]
-        yield from (one.value for one in said if isinstance(one, ast.Constant) and isinstance(one.value, str))
-
-
-def _bindings(tree: ast.Module, name: str) -> list[tuple[int, str]]:
-    """Wherever a statement gives `name` a meaning, at any depth: its line, and the code that does; of a top-level definition `near` knows better."""
-    found = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.stmt):
-            continue
-        own = [child for child in ast.iter_child_nodes(node) if isinstance(child, (ast.expr, ast.withitem, ast.alias))]
-        if isinstance(node, DEFINITIONS) and node.name == name:
-            found.append((node.lineno, "" if node in tree.body else _code(node)))
-        elif name in {*_stored(own), *(getattr(node, "names", ()) if isinstance(node, (ast.Global, ast.Nonlocal)) else ())}:
-            found.append((node.lineno, f"{type(node).__name__} {[_code(part) for part in own]}"))
-    return sorted(found)
-
-
-def _code(node: ast.AST) -> str:
-    """The code of a node in one spelling; `ast.dump` would recurse, and what compiles may be nested deeper than that."""
-    return " ".join(spelling(ast.Module([cast(ast.stmt, node)], [])))
-
-
-def _stored(own: Sequence[ast.AST]) -> Iterator[str]:
-    for part in (inner for one in own for inner in ast.walk(one)):
-        if isinstance(part, ast.alias):
-            yield part.asname or part.name
-        elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-            yield part.id
-
-
-def _spelled(tree: ast.Module, name: str) -> int:
-    """How often a text is just that name, as in `globals()["DEPTH"]`."""
-    return sum(isinstance(node, ast.Constant) and node.value == name for node in ast.walk(tree))
+        yield from ((f"{node.module}.{alias.name}", "imports") for alias in node.names)
+    else:
+        called = node.func if isinstance(node, ast.Call) else None
+        how = "imports" if getattr(called, "attr", getattr(called, "id", "")) in IMPORTERS else "names"
+        said = [*node.args, *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else [node.slice]
+        yield from ((one.value, how) for one in said if isinstance(one, ast.Constant) and isinstance(one.value, str))
 
 
 @lru_cache(maxsize=16)
@@ -149,9 +131,24 @@ def _tree(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
+def _named(entry: str, name: str) -> bool:
+    """Whether a name is the banned one or has it among its words; one definition for a symbol, a binding and what a proposal calls its axis."""
+    return f" {_words(entry)} " in f" {_words(name)} "
+
+
 def _words(text: str) -> str:
     """Letters and digits in one spelling: `Weight-Decay`, `WEIGHT_DECAY` and `weight decay` are the same."""
     return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _apart(text: str) -> str:
+    """Names taken apart at the humps of their letters and where digits begin and end: `AlphaDropout2d` is `Alpha_Dropout_2_d`."""
+    found = []
+    for before, char, after in zip(f" {text}", text, f"{text[1:]} ", strict=False):
+        hump = char.isupper() and (before.islower() or (before.isupper() and after.islower()))
+        border = before.isalnum() and char.isalnum() and before.isdigit() != char.isdigit()
+        found.append(f"_{char}" if hump or border else char)
+    return "".join(found)
 
 
 def _pattern(entry: str) -> str:
