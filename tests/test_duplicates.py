@@ -78,7 +78,7 @@ def test_integers_given_to_other_calls_count() -> None:
 
 
 def test_seeds_count_when_asked_for() -> None:
-    assert fingerprint("SEED = 1\n", ignore_seeds=False) != fingerprint("SEED = 2\n", ignore_seeds=False)
+    assert fingerprint("SEED = 1\n", False) != fingerprint("SEED = 2\n", False)
 
 
 @pytest.mark.parametrize(

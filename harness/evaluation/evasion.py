@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from harness.graph.duplicates import parse
 
@@ -21,13 +22,14 @@ def touches(text: str, before: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(said for said in _all(text) if said not in known))
 
 
-def _all(text: str) -> list[str]:
+@lru_cache(maxsize=4)
+def _all(text: str) -> tuple[str, ...]:
     try:
         tree = parse(text)
     except SyntaxError:
-        return []
+        return ()
     names = _names(tree)
-    return [said for node in ast.walk(tree) for said in _said(node, names)]
+    return tuple(said for node in ast.walk(tree) for said in _said(node, names))
 
 
 def _names(tree: ast.Module) -> set[str]:

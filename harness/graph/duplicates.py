@@ -33,7 +33,7 @@ def change(parent_text: str, new_text: str, alone: bool = True) -> Change:
         added_lines=added,
         removed_lines=removed,
         file_sha256=hashlib.sha256(_bytes(new_text)).hexdigest(),
-        ast_sha256=fingerprint(new_text, alone=alone),
+        ast_sha256=fingerprint(new_text, True, alone),
     )
 
 
@@ -54,10 +54,10 @@ def change_all(parents: Mapping[str, str], texts: Mapping[str, str]) -> Change:
 
 
 @lru_cache(maxsize=32)
-def fingerprint(text: str, ignore_seeds: bool = True, alone: bool = True) -> str:
+def fingerprint(text: str, ignore_seeds: bool = True, alone: bool = True, /) -> str:
     """SHA-256 (hex) of the normalised program, or of the prefixed bytes of a text that does not parse.
 
-    `alone`: no other file may be edited, so none can ask for this one's names.
+    `alone`: no other file may be edited, so none can ask for this one's names. Given by place, so that its cache knows one call from another.
     """
     try:
         parse(text)
