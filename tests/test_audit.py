@@ -338,7 +338,8 @@ def test_a_baseline_reading_that_is_void_after_its_audit_began_is_taken_again_in
 def test_a_signal_during_a_rehearsal_is_charged_to_nobody(tmp_path: Path) -> None:
     project = auditing_project(tmp_path / "p", "[audit]\nrehearse_from_seconds = 0\n[stop]\ntrials = 1")
     listed = tmp_path / "edits.json"
-    slow = {"find": 'MODE = "ok"\nAUDITED', "replace": 'MODE = "slow_load"\nTRICK = print\nAUDITED'}
+    as_it_is, slower = 'MODE = "ok"\nAUDITED = None\nSECONDS = 30.0', 'MODE = "slow_load"\nTRICK = print\nAUDITED = None\nSECONDS = 4.0'
+    slow = {"find": as_it_is, "replace": slower}
     listed.write_text(json.dumps({"proposals": [{"title": "code", **slow}]}))
     interrupts = Interrupts()
 
