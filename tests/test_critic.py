@@ -443,9 +443,18 @@ def test_no_decision_rests_on_a_prediction() -> None:
         if any(node.module == "harness.evaluation.promise" or (node.module == "harness.evaluation" and "promise" in {one.name for one in node.names}) for node in imported):  # fmt: skip
             assert name.startswith("harness/views/"), name
             readers.add(name)
-        reads = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ("expected", "expected_effect")]
-        if reads and name.startswith(("harness/control/", "harness/evaluation/", "harness/graph/")):
-            checks = {"harness/control/findings.py", "harness/evaluation/findings.py"}  # what a task's check expected, not a promise
+        told = ("expected", "expected_effect")  # as an attribute, or as a text by which one is looked up
+        reads = [
+            node
+            for node in ast.walk(tree)
+            if getattr(node, "attr", None) in told or (isinstance(node, ast.Constant) and node.value in told)
+        ]
+        if reads and not name.startswith(("harness/views/", "harness/proposers/")):
+            checks = {
+                "harness/checks.py",
+                "harness/control/findings.py",
+                "harness/evaluation/findings.py",
+            }  # what a task's check expected, not a promise
             assert name in {"harness/control/desk.py", *checks, *readers}, name
     assert readers == {"harness/evaluation/promise.py", "harness/views/reviewing.py"}
 
