@@ -31,7 +31,8 @@ class Finding(Record):
 
 
 class CriticResult(VersionedRecord):
-    """A review. `checked_criteria` are the closing criteria that were looked at, by number from 1; `refuted_if` what would show it to be wrong.
+    """A review. `checked_criteria` are the closing criteria that were looked at, by number from 1; `refuted_if` what would show it to be wrong; `because` says
+    why the change answers the owner's words or not.
 
     `evaluator_version` and `input_sha256` are the harness's own: its version with the model, and the digest of all that the reviewer was shown.
     """
@@ -40,7 +41,8 @@ class CriticResult(VersionedRecord):
     findings: tuple[Finding, ...] = ()
     checked_criteria: tuple[int, ...]
     what_can_be_cut: Text
-    answers_owner_words: Text
+    answers_owner_words: Literal["yes", "no"]
+    because: Text
     refuted_if: Text
     evaluator_version: Text
     input_sha256: Text

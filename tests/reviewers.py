@@ -45,8 +45,8 @@ def said(body: dict[str, Any], word: str = "pass", **changes: Any) -> dict[str, 
     """The input of a verdict that is valid unless `changes` spoil it; a change to `None` leaves the field out."""
     found = [finding()] if word == "fail" else []
     whole = {
-        "verdict": word, "findings": found, "checked_criteria": [1, 2], "what_can_be_cut": "nothing", "answers_owner_words": "yes, it keeps the contract",
-        "refuted_if": "a run in which load_model fails on the checkpoint", "input_sha256": digest_in(body), **changes,
+        "verdict": word, "findings": found, "checked_criteria": [1, 2], "what_can_be_cut": "nothing", "answers_owner_words": "yes",
+        "because": "it keeps the contract", "refuted_if": "VALUE is outside the contract when load_model reads the checkpoint", "input_sha256": digest_in(body), **changes,
     }  # fmt: skip
     return {name: value for name, value in whole.items() if value is not None}
 

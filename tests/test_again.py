@@ -36,6 +36,14 @@ def refusal(one: Proposal, *siblings: Sibling) -> ProposalRefused | None:
     return None
 
 
+def test_a_step_beside_what_no_review_let_pass_is_no_second_opinion() -> None:
+    held = sibling(_rate(1.0), "something else", gain=0.1).model_copy(update={"held": True})
+    found = refusal(proposal(_rate(1.01), "rate"), held)
+    assert found is not None and found.reason == "near_duplicate" and found.earlier == 7
+    assert "no review let it pass, so a person decides about it" in str(found) and "replication" not in str(found)
+    assert refusal(proposal(_rate(1.4), "rate"), held) is None
+
+
 def test_the_parts_of_train_py_that_these_tests_turn_are_there() -> None:
     assert RELU != TRAIN != SILU and "WARMDOWN = " in TRAIN
 

@@ -25,7 +25,7 @@ FINDING: dict[str, Any] = {
     "passes_when": "it reads no clock",
 }  # fmt: skip
 RESULT: dict[str, Any] = {
-    "verdict": "pass", "checked_criteria": [1], "what_can_be_cut": "nothing", "answers_owner_words": "yes", "refuted_if": "it reads worse",
+    "verdict": "pass", "checked_criteria": [1], "what_can_be_cut": "nothing", "answers_owner_words": "yes", "because": "it keeps it", "refuted_if": "it reads worse",
     "evaluator_version": "1", "input_sha256": "0" * 64,
 }  # fmt: skip
 OPTION = {"id": "go_on", "effect": "the study goes on"}
@@ -100,7 +100,8 @@ def test_what_a_finding_asks_for_is_one_of_five_acts() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["verdict", "checked_criteria", "what_can_be_cut", "answers_owner_words", "refuted_if", "evaluator_version", "input_sha256"]
+    "name",
+    ["verdict", "checked_criteria", "what_can_be_cut", "answers_owner_words", "because", "refuted_if", "evaluator_version", "input_sha256"],
 )
 def test_a_review_says_verdict_criteria_what_can_be_cut_the_owners_words_a_falsifier_version_and_input(name: str) -> None:
     assert not refused(CriticResult, RESULT)

@@ -16,6 +16,7 @@ import pytest
 
 from harness import __version__
 from harness.artifacts.call_events import Answered, Asked
+from harness.artifacts.events import Settled
 from harness.artifacts.oversight_events import Escalated, FollowedUp, Lapsed, Reviewed
 from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
@@ -42,9 +43,10 @@ from tests.messages_stub import (
     tool_use,
 )  # fmt: skip
 from tests.meters import FreeMeter
-from tests.models import Script, Step, lower_and_submit
+from tests.models import EDITOR, SUBMISSION, Script, Step, lower_and_submit
 from tests.projects import (
     ROOT,
+    Seen,
     edits_file,
     folder_of,
     git,
@@ -156,6 +158,10 @@ SPOILT: dict[str, tuple[str, Callable[[dict[str, Any]], Answer] | Answer]] = {
     "no falsifier": ("malformed", verdict(refuted_if=None)),
     "an empty falsifier": ("malformed", verdict(refuted_if="")),
     "a falsifier that says nothing": ("no_falsifier", verdict(refuted_if="none")),
+    "a falsifier that denies": ("no_falsifier", verdict(refuted_if="Nothing would refute this.")),
+    "an answer to the owner's words in words": ("malformed", verdict(answers_owner_words="It does not answer them at all")),
+    "a pass with a fault of two words": ("contradictory", verdict(findings=[finding(message="Leaks labels.")])),
+    "a pass with a fault as a text": ("contradictory", verdict(findings=["train.py reads the held-out text"])),
     "a criterion that was not checked": ("criteria", verdict(checked_criteria=[1])),
     "no criterion checked": ("criteria", verdict(checked_criteria=[])),
     "a criterion that there is not": ("criteria", verdict(checked_criteria=[1, 2, 3])),
@@ -163,7 +169,7 @@ SPOILT: dict[str, tuple[str, Callable[[dict[str, Any]], Answer] | Answer]] = {
     "another input": ("wrong_input", verdict(input_sha256="0" * 64)),
     "no input": ("wrong_input", verdict(input_sha256=None)),
     "a pass with a fault": ("contradictory", verdict(findings=[finding()])),
-    "a pass that does not answer": ("contradictory", verdict(answers_owner_words="No, it does not.")),
+    "a pass that does not answer": ("contradictory", verdict(answers_owner_words="no")),
     "a fail without a fault": ("unfounded", verdict("fail", findings=[])),
     "a fail with a vague fault": ("unfounded", verdict("fail", findings=[finding(message="this could be better")])),
     "a fail with an invented quote": ("unfounded", verdict("fail", findings=[finding(evidence=["OTHER = 7"])])),
@@ -327,6 +333,91 @@ def test_a_study_does_not_begin_when_its_reviews_cannot_be_made(tmp_path: Path) 
         project = project_with(tmp_path / "q", server.url)
         with pytest.raises(UserFault, match="cannot be made: the model's server refuses: auth"):
             run_study(project, one_better(tmp_path), trials=1)
+
+
+def test_reviews_asked_for_during_the_night_without_a_limit_are_refused_and_the_study_goes_on(tmp_path: Path) -> None:
+    """Neither are keeps blocked that nobody could review, nor does resume refuse for it; with a limit the edit is taken."""
+    with stub(Script([verdict()])) as server:
+        project = make_project(tmp_path / "p", rules=f'[model]\nbase_url = "{server.url}"\nsilence_seconds = 2')
+        seen = Seen(
+            on_event=lambda entry, _: set_rules(project, LAW) if isinstance(entry.event, Settled) and entry.event.trial == 0 else None
+        )
+        run_study(project, edits_file(tmp_path, [{"VALUE": value} for value in (1.15, 1.1, 1.05)]), trials=1, seen=seen)
+        assert resume_study(project, trials=2).reason == "trials" and server.asked == []
+        assert resume_study(project, trials=3, dollars=5.0).reason == "trials" and len(server.asked) == 1
+    study = study_of(project)
+    assert [row.status for row in study.rows] == [Status.KEEP] * 4 and set(study.reviewing.reviews) == {3}
+    refused = [warning for warning in study.warnings if "they cannot be made: a model needs a limit" in warning]
+    assert refused and all(warning.endswith("the last valid rules stay in force") for warning in refused)
+
+
+def proposing(old: float, new: float, title: str) -> Callable[[dict[str, Any]], Answer]:
+    edit = {"command": "str_replace", "path": "train.py", "old_str": f"\nVALUE = {old}", "new_str": f"\nVALUE = {new}"}
+    return lambda body: blocks(call(EDITOR, edit), call("submit", {"title": title, **SUBMISSION}))
+
+
+@pytest.mark.parametrize("word", ["fail", "uncertain"])
+def test_what_no_review_let_pass_gets_no_second_opinion_by_a_step_aside(tmp_path: Path, word: str) -> None:
+    """Another change may still come."""
+    steps = [
+        proposing(1.2, 1.1, "lower"),
+        verdict(word),
+        proposing(1.2, 1.1001, "the value"),
+        proposing(1.1001, 1.0, "far lower"),
+        verdict(),
+    ]
+    with stub(Script(steps)) as server:
+        project = project_with(tmp_path / "p", server.url, f'{LAW}\n[proposer]\nkind = "anthropic"')
+        run_study(project, trials=2)
+        refused = request_text(server.asked[3]["messages"][-1])
+    study = study_of(project)
+    assert [row.status for row in study.rows] == [Status.KEEP, Status.BLOCKED, Status.KEEP] and study.rows[2].title == "far lower"
+    assert set(study.reviewing.reviews) == {1, 2} and "no review let it pass, so a person decides" in refused
+
+
+@pytest.mark.parametrize("law", [LAW, LAW.replace('"VALUE"', '"DEPTH"')])
+def test_a_number_in_a_docstring_is_neither_shown_nor_kept_unseen(tmp_path: Path, law: str) -> None:
+    """The first change reads its docstring; the second changes only that and something harmless."""
+    with stub(Script([verdict()] * 2)) as server:
+        project = project_with(tmp_path / "p", server.url, law)
+        text = (project / "train.py").read_text()
+        first = f'"""1.1"""\n{text.split(chr(34) * 3, 2)[2]}'.replace("VALUE = 1.2", "VALUE = float(__doc__)")
+        second = first.replace('"""1.1"""', '"""0.5"""').replace("DEPTH = 2", "DEPTH = 3")
+        path = tmp_path / "edits.json"
+        path.write_text(json.dumps([{"title": f"{n}", "text": one} for n, one in enumerate((first, second))]))
+        run_study(project, path, trials=2)
+        assert server.asked == []
+    study = study_of(project)
+    assert [row.status for row in study.rows[1:]] == [Status.BLOCKED] * 2
+    assert {review.void for review in study.reviewing.reviews.values()} == {"unreadable"}
+
+
+def test_code_in_a_text_with_fields_is_shown(tmp_path: Path) -> None:
+    with stub(Script([verdict("uncertain")])) as server:
+        project = project_with(tmp_path / "p", server.url)
+        text = (project / "train.py").read_text().replace("VALUE = 1.2\n", 'VALUE = 1.19\nf"{globals().update(VALUE=0.5)}"\n')
+        path = tmp_path / "edits.json"
+        path.write_text(json.dumps([{"title": "a text", "text": text}]))
+        run_study(project, path, trials=1)
+        assert "globals().update(VALUE=0.5)" in shown(server.asked[0])
+
+
+def test_what_a_proposer_promises_changes_no_decision(tmp_path: Path) -> None:
+    """The same changes with other words are judged alike, to the last digit."""
+    told: list[dict[str, str]] = [
+        {"title": "a change"},
+        {"title": "wonder", "hypothesis": "it must", "expected_effect": "9.9", "refuted_if": "never"},
+    ]
+    decisions = []
+    for n, words in enumerate(told):
+        project = make_project(tmp_path / f"p{n}")
+        path = tmp_path / f"{n}.json"
+        edits: list[dict[str, float]] = [{"VALUE": 1.1}, {"VALUE": 1.0995}, {"VALUE": 1.3}, {"DEPTH": 3}]
+        path.write_text(json.dumps([{**words, "set": one} for one in edits]))
+        run_study(project, path, trials=4)
+        verdicts = [row.verdict for row in study_of(project).rows]
+        decisions.append([one and one.model_dump(exclude={"next_bar": {"cpu_seconds"}}) for one in verdicts])
+    assert decisions[0] == decisions[1] and len(decisions[0]) == 5
 
 
 def test_another_model_reviews_where_the_rules_name_one(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Model:
         word = self.lot.choice(["pass", "pass", "fail", "fail", "uncertain"])
         said = {
             "verdict": word, "findings": [reviewers.finding(evidence=["VALUE ="])] if word == "fail" else [], "checked_criteria": [1], "what_can_be_cut": "nothing of it",
-            "answers_owner_words": "yes, it is the smallest change", "refuted_if": self.lot.choice(["it reads worse with another seed", ""]),
+            "answers_owner_words": "yes", "because": "it is the smallest change", "refuted_if": self.lot.choice(["VALUE reads worse with another seed", ""]),
             "input_sha256": digest[-1] if digest else "",
         }  # fmt: skip
         return self.lot.choice(

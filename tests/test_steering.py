@@ -146,6 +146,40 @@ def test_a_deleted_file_is_said_once_and_its_return_is_no_change(desk: Desk) -> 
     assert desk.said == ["warned", "warned"]
 
 
+REVIEW = '[review]\nsymbols = ["VALUE"]\ncriteria = ["it keeps the contract"]\n'
+
+
+def test_an_edit_that_asks_for_reviews_nobody_could_pay_is_refused_and_said_once(desk: Desk) -> None:
+    asking = TEXT.replace("[keep]", f"{REVIEW}[keep]")
+    for _ in range(3):
+        desk.edit(asking)
+    assert desk.said == ["warned"] and not desk.steering.rules.review.asked_for
+    assert "they cannot be made: a model needs a limit" in str(desk.last) and "the last valid rules stay in force" in str(desk.last)
+    desk.edit(asking.replace("trials = 9", "trials = 9\ndollars = 5"))
+    assert desk.said[-1] == "rules_changed" and desk.steering.rules.review.asked_for
+    desk.edit(asking)
+    assert "they cannot be made: a model needs a limit" in str(desk.last) and desk.steering.rules.stop.dollars == 5, (
+        "the limit may not go while reviews are asked for"
+    )
+    desk.edit(TEXT)
+    assert desk.said[-1] == "rules_changed" and not desk.steering.rules.review.asked_for
+
+
+def test_a_refused_edit_is_adopted_when_a_flag_gives_what_it_lacked(desk: Desk) -> None:
+    desk.edit(TEXT.replace("[keep]", f"{REVIEW}[keep]"))
+    desk.steering.flags = {"dollars": 5.0, "hours": None}
+    desk.steering.reread(NOW)
+    assert desk.said[0] == "warned" and desk.said[-1] == "rules_changed"
+    assert desk.steering.rules.review.asked_for and desk.steering.limits.dollars == 5
+
+
+def test_an_edit_whose_reviewer_has_no_key_or_no_price_is_refused(desk: Desk) -> None:
+    for lines, said in (('[model]\nkey = "NO_SUCH_KEY_HERE"\n', "NO_SUCH_KEY_HERE, which is not"), ("", "price of nobody-1 is unknown")):
+        review = REVIEW if lines else f'{REVIEW}model = "nobody-1"\n'
+        desk.edit(TEXT.replace("[keep]", f"{review}{lines}[keep]").replace("trials = 9", "trials = 9\ndollars = 5"))
+        assert said in str(desk.last) and not desk.steering.rules.review.asked_for
+
+
 @pytest.mark.parametrize(("lines", "name"), [
     ('[metric]\nname = "loss"', "[metric] name"), ('[metric]\ndirection = "higher"', "[metric] direction"), ('[trial]\nprofile = "gpu"', "[trial] profile"),
     ('[trial]\nclock = "wall"\namount = 300', "[trial] clock"), ("[trial]\namount = 99", "[trial] amount"),

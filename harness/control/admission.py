@@ -105,13 +105,14 @@ class Admission:
         return {row.change.file_sha256 if row.status in FAILED else row.change.ast_sha256: row.trial for row in ran}
 
     def _measured_on(self, parent: str, rules: Rules) -> list[Sibling]:
-        """The measured trials that stood on the same incumbent."""
-        rows = [row for row in self._study().rows if row.parent == parent and row.trial and row.status in MEASURED and row.commit]
+        """The trials that were measured on the same incumbent, also those that no review let pass: no step aside gets a second opinion."""
+        rows = [row for row in self._study().rows
+                if row.parent == parent and row.trial and row.commit and (row.status in MEASURED or approval.held(row))]  # fmt: skip
         for row in rows:
             if row.trial not in self._siblings:
-                gain = row.verdict.gain if row.verdict else None
+                gain, held = row.verdict.gain if row.verdict else None, approval.held(row)
                 texts = self._texts(row.commit or "", rules)
-                self._siblings[row.trial] = Sibling(trial=row.trial, title=row.title, axis=row.axis, gain=gain, files=texts)
+                self._siblings[row.trial] = Sibling(trial=row.trial, title=row.title, axis=row.axis, gain=gain, held=held, files=texts)
         self._siblings = {row.trial: self._siblings[row.trial] for row in rows}
         return list(self._siblings.values())
 

@@ -17,7 +17,6 @@ from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
 from harness.evaluation import approval, critic
 from harness.execution.clock import Clock
-from harness.graph import bare
 from harness.proposers import reviewer
 from harness.proposers.fence import flat
 from harness.proposers.metering import Meter
@@ -72,11 +71,11 @@ class Reviewing:
         """Whether nothing more is due before the verdict; a review that is due is asked for and journalled."""
         if verdict.status is not Status.KEEP or row.trial in self._study.reviewing.reviews or not rules.review.asked_for:
             return True
-        diff = _diff(row, texts)
-        asked_by = self._due(row, verdict, rules, texts, diff)
+        change = _read(row, texts)
+        asked_by = critic.due(rules, row, verdict, self._study.incumbent, change)
         if not asked_by:
             return True
-        review = self._review(row, rules, asked_by, diff)
+        review = self._review(row, rules, asked_by, change)
         if review is None:
             return False
         self._recorder.emit(Reviewed(trial=row.trial, review=review))
@@ -87,7 +86,7 @@ class Reviewing:
         review = self._study.reviewing.reviews.get(row.trial)
         if verdict.status is not Status.KEEP or (review is None and not rules.review.asked_for):
             return verdict
-        asked_by = review.asked_by if review else self._due(row, verdict, rules, texts, _diff(row, texts))
+        asked_by = review.asked_by if review else critic.due(rules, row, verdict, self._study.incumbent, _read(row, texts))
         if not asked_by:
             return verdict
         if critic.passes(review):
@@ -113,21 +112,18 @@ class Reviewing:
             })  # fmt: skip
         return None
 
-    def _due(self, row: TrialRow, verdict: Verdict, rules: Rules, texts: Texts, diff: str | None) -> str:
-        touched = critic.touched(texts(row.parent), texts(row.commit or row.parent))
-        return critic.due(rules, row, verdict, self._study.incumbent, touched, diff)
-
-    def _review(self, row: TrialRow, rules: Rules, asked_by: str, diff: str | None) -> Review | None:
+    def _review(self, row: TrialRow, rules: Rules, asked_by: str, change: critic.Read | None) -> Review | None:
         """The review, or why there is none; `None` when it was interrupted."""
         fold, model = self._study.reviewing, reviewer.law(rules).names[0]
         none = Review(asked_by=asked_by, model=model)
-        if diff is None:
-            return none.model_copy(update={"void": "unreadable", "detail": "the change cannot be read as code"})
+        if change is None:
+            said = "the change cannot be shown as code alone: a text is none, or the code reads its comments or docstrings and they differ"
+            return none.model_copy(update={"void": "unreadable", "detail": said})
         if fold.asked.get(row.trial, 0) >= MOST_REQUESTS:
             return none.model_copy(update={"void": "lost", "detail": f"it was asked for {MOST_REQUESTS} times and cut off each time"})
         if fold.made >= rules.review.in_all:
             return none.model_copy(update={"void": "in_all", "detail": f"all {rules.review.in_all} reviews are used ([review] in_all)"})
-        given = critic.build(diff, rules.review.criteria, critic.floor(rules))
+        given = critic.build(change.diff, rules.review.criteria, critic.floor(rules))
         one = Reviewer(rules, self._recorder.folder, _ReviewMeter(self._meter, row.trial), self._interrupted, self._clock)
         return one.review(given, asked_by, row.proposal or 0, row.trial, self._recorder.folder.trial(row.folder).review)
 
@@ -139,7 +135,7 @@ class Reviewing:
         if review is not None and review.result is not None:
             evidence += [flat(f"{one.code}: {one.message} (passes when: {one.passes_when})", 500) for one in review.result.findings]
             evidence += [flat(f"can be cut: {review.result.what_can_be_cut}", 500)]
-            evidence += [flat(f"answers the owner's words: {review.result.answers_owner_words}", 500)]
+            evidence += [flat(f"answers the owner's words: {review.result.answers_owner_words}, {review.result.because}", 500)]
         files = self._recorder.folder.trial(row.folder)
         evidence += [f"{row.folder}: diff.patch, verdict.json{', review.json' if files.review.exists() else ''}"]
         self._inbox.ask(
@@ -149,9 +145,5 @@ class Reviewing:
         )  # fmt: skip
 
 
-def _diff(row: TrialRow, texts: Texts) -> str | None:
-    """The change without comments; `None` when a text cannot be read as code."""
-    try:
-        return bare.change(texts(row.parent), texts(row.commit or row.parent))
-    except SyntaxError:
-        return None
+def _read(row: TrialRow, texts: Texts) -> critic.Read | None:
+    return critic.read(texts(row.parent), texts(row.commit or row.parent))

@@ -18,8 +18,9 @@ from harness.control.limits import Limits
 from harness.control.lint import Surroundings
 from harness.control.recorder import Recorder
 from harness.control.wishes import Finding
-from harness.errors import InfrastructureFault, RulesInvalid
+from harness.errors import InfrastructureFault, RulesInvalid, UserFault
 from harness.execution.workplace import resolve_command
+from harness.proposers import registry
 from harness.rules import Rules, load, read
 
 DIFF_LINES = 2000  # difflib takes seconds for more
@@ -57,8 +58,9 @@ class Steering:
             new = read(raw, self._program)
             self._must_not_change(new)
             resolve_command(new)
-        except (RulesInvalid, InfrastructureFault) as error:
-            self._complain(digest, f"{error}; the last valid rules stay in force")
+            registry.check_reviews(new, self._amended(new, now).given())
+        except (UserFault, InfrastructureFault) as error:  # not `digest`: a flag or an installation may make it valid
+            self._complain(f"refused:{digest}", f"{error}; the last valid rules stay in force")
             return self.rules
         self._seen = digest
         if digest != self._recorder.study.rules_digest:
@@ -70,8 +72,7 @@ class Steering:
         stored = self._recorder.folder.program
         stored_bytes = stored.read_bytes() if stored.exists() else b""
         diff = difference(_lines(stored_bytes), _lines(raw))
-        flags, self.flags = {name: value for name, value in self.flags.items() if value is not None}, {}
-        amended = limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=flags)
+        amended, self.flags = self._amended(new, now), {}
         allowed = amended.model_dump(mode="json") if amended != self.limits else None
         for said in lint.new(doubts(stored_bytes, self.rules, now) if stored_bytes else (), doubts(raw, new, now)):
             if f"lint: {said}" not in self._recorder.study.warnings:
@@ -82,6 +83,10 @@ class Steering:
         durable.crash_point("rules_stored")
         self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:DIFF_CHARACTERS], limits=allowed))
         durable.replace(stored, raw)
+
+    def _amended(self, new: Rules, now: datetime) -> Limits:
+        flags = {name: value for name, value in self.flags.items() if value is not None}
+        return limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=flags)
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""

@@ -16,12 +16,13 @@ CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class Sibling(Record):
-    """A measured trial on the same parent, with its files in scope."""
+    """A measured trial on the same parent, with its files in scope; `held`: it was better, and a review did not let it pass."""
 
     trial: int
     title: str
     axis: str
     gain: float | None
+    held: bool = False
     files: dict[str, str]
 
 
@@ -32,9 +33,10 @@ def check_near(proposal: Proposal, parents: Mapping[str, str], siblings: Iterabl
     after = {**parents, **{path: text for path, text in proposal.files.items() if text is not None}}
     for sibling in siblings:
         gain = "was measured without a gain to state" if sibling.gain is None else f"gained {sibling.gain:+.4f}"
-        earlier = f"trial {sibling.trial}"
+        earlier, advice = f"trial {sibling.trial}", "take it much further, combine it, or declare a replication"
+        advice = "no review let it pass, so a person decides about it; propose something else" if sibling.held else advice
         if found := _near(parents, sibling.files, after):
-            told = f"{earlier} measured nearly this on the same incumbent and {gain} ({found.words}); take it much further, combine it, or declare a replication"
+            told = f"{earlier} measured nearly this on the same incumbent and {gain} ({found.words}); {advice}"
             raise ProposalRefused("near_duplicate", told, sibling.trial)
         if _same_idea(proposal, sibling, parents, after):
             told = f"{earlier} was the same idea on the same part of the same incumbent and {gain}; try another, or say in the title what is different"

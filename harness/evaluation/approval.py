@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.artifacts.study import Study
+from harness.artifacts.trial_row import TrialRow
 from harness.errors import ProposalRefused
 from harness.trial import Change, Proposal, Status
 
@@ -13,6 +14,11 @@ PREFIX = "review:"
 def key(trial: int) -> str:
     """Under what the person is asked about a trial's review."""
     return f"{PREFIX}{trial}"
+
+
+def held(row: TrialRow) -> bool:
+    """Whether a trial was better and no review let it pass."""
+    return row.status is Status.BLOCKED and row.verdict is not None and row.verdict.reason.startswith("review_")
 
 
 def waiting(study: Study) -> list[int]:

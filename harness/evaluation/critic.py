@@ -7,17 +7,20 @@ hypothesis, title, expectation, trial number, verdict and every measured number 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from harness.artifacts.trial_row import TrialRow
-from harness.evaluation import auditing
-from harness.graph import near
+from harness.evaluation import auditing, bindings
+from harness.graph import bare, duplicates, near
 from harness.records import Record
 from harness.reviews import Review
 from harness.rules import Rules
 from harness.trial import Bar, Status, Verdict
 
-HEADER = re.compile(r"(--- a|\+\+\+ b)/[\w./-]+")  # the whole line: code such as `++globals()` may begin like one
+HEADER = re.compile(r"^--- a/.*\n\+\+\+ b/.*\n(?=@@)", re.MULTILINE)  # all three lines: one of code may look like one of them
+LINE = 100  # characters of a statement that count as one line
 CLOCKS = {"tokens": "training tokens", "wall": "seconds of training", "cpu": "CPU seconds of training"}
 
 
@@ -50,35 +53,44 @@ def floor(rules: Rules) -> tuple[str, ...]:
     return tuple(said)
 
 
-def due(rules: Rules, row: TrialRow, verdict: Verdict, incumbent: TrialRow | None, touched: frozenset[str] | None, diff: str | None) -> str:
+class Read(NamedTuple):
+    """A change without its comments, in one layout: the unified diff, its lines with their sign, the names that it changes or binds anew."""
+
+    diff: str
+    lines: tuple[str, ...]
+    touched: frozenset[str]
+
+
+def due(rules: Rules, row: TrialRow, verdict: Verdict, incumbent: TrialRow | None, change: Read | None) -> str:
     """The rule that asks for a review of this keep, with what met it; '' when none does. What cannot be told counts as met.
 
-    `touched` are the changed symbols and `diff` the change without comments, both `None` when a text cannot be read. A keep that a person approved after a
-    review is not reviewed again.
+    `change` is `None` when a text cannot be read. A keep that a person approved after a review is not reviewed again.
     """
     law = rules.review
     if row.trial == 0 or row.approves is not None or verdict.status is not Status.KEEP:
         return ""
-    if law.added_lines is not None and row.change.net_lines > law.added_lines:
-        return f"[review] added_lines = {law.added_lines}: this adds {row.change.net_lines} net lines"
+    if change is None and (law.symbols or law.added_lines is not None):
+        return "[review]: the change cannot be read as code, so what it touches cannot be told"
+    if law.added_lines is not None and change and (grown := _grown(law.added_lines, row, change)):
+        return f"[review] added_lines = {law.added_lines}: {grown}"
     if law.memory_percent is not None and (grown := _memory(law.memory_percent, row, incumbent)):
         return f"[review] memory_percent = {law.memory_percent:g}: {grown}"
-    if law.symbols and (named := _named(law.symbols, touched, diff)):
+    if law.symbols and change and (named := _named(law.symbols, change)):
         return f"[review] symbols: {named}"
     if law.implausible and (wonder := _wonder(rules, verdict)):
         return f"[review] implausible: {wonder}"
     return ""
 
 
-def touched(before: Mapping[str, str], after: Mapping[str, str]) -> frozenset[str] | None:
-    """The symbols that a change touches in all files; `None` when a changed file cannot be read that way."""
-    found: set[str] = set()
-    for name, text in after.items():
-        old = before.get(name, "")
-        if text != old and any("\r" in one or one.startswith("\ufeff") for one in (old, text)):
-            return None
-        found |= near.changed_symbols(old, text)
-    return frozenset(found)
+def read(before: Mapping[str, str], after: Mapping[str, str]) -> Read | None:
+    """The change of all files; `None` when one of them cannot be read as code, or not without its comments."""
+    try:
+        diff = bare.change(before, after)
+        pairs = [(before.get(name, ""), text) for name, text in after.items()]
+    except SyntaxError:
+        return None
+    lines = tuple(line for line in HEADER.sub("", diff).split("\n") if line[:1] in ("+", "-"))
+    return Read(diff, lines, frozenset[str]().union(*(near.changed_symbols(*pair) | _rebound(*pair) for pair in pairs)))
 
 
 def passes(review: Review | None) -> bool:
@@ -115,16 +127,29 @@ def _peak(row: TrialRow) -> float | None:
     return max((reading.outcome.peak_memory_mb for reading in row.readings if reading.outcome.peak_memory_mb), default=None)
 
 
-def _named(symbols: Sequence[str], touched: frozenset[str] | None, diff: str | None) -> str:
+def _rebound(old: str, text: str) -> frozenset[str]:
+    """The names that the two do not bind in the same ways, wherever that is."""
+    found = []
+    for tree in (duplicates.parse(old), duplicates.parse(text)):
+        known: dict[int, str] = {}
+        found.append(Counter((one.name, one.code(known)) for one in bindings.bindings(tree)))
+    return frozenset(name for name, _ in (found[0] - found[1]) + (found[1] - found[0]))
+
+
+def _grown(most: int, row: TrialRow, change: Read) -> str:
+    """By the lines as they are written or in one layout, whichever are more: many statements fit into one line."""
+    sizes = [(line[0], 1 + len(line) // LINE) for line in change.lines if line[1:].strip() not in ("", "...")]
+    lines = max(row.change.net_lines, sum(size if sign == "+" else -size for sign, size in sizes))
+    return f"this adds {lines} net lines" if lines > most else ""
+
+
+def _named(symbols: Sequence[str], change: Read) -> str:
     """A named symbol that is changed, has a changed part, or stands in a changed line: code elsewhere may put another in its place."""
-    if touched is None or diff is None:
-        return "the change cannot be read, so what it touches cannot be told"
-    lines = [line[1:] for line in diff.split("\n") if line[:1] in ("+", "-") and not HEADER.fullmatch(line)]
     for symbol in symbols:
-        if any(one == symbol or one.startswith(f"{symbol}.") for one in touched):
+        if any(f".{symbol}." in f".{one}." for one in change.touched):
             return f"{symbol} is changed"
         word = re.compile(rf"(?<![\w]){re.escape(symbol.rpartition('.')[2])}(?![\w])")
-        if any(word.search(line) for line in lines):
+        if any(word.search(line[1:]) for line in change.lines):
             return f"a changed line names {symbol}"
     return ""
 

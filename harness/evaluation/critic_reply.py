@@ -1,21 +1,23 @@
 """What a reviewer answered, taken as a verdict or as none. Pure: the input of its one tool call in, a `CriticResult` or the reason why it is void out.
 
-Strict on purpose: an unknown word, a missing field, a criterion that was not looked at, a pass without a falsifier is no verdict. A finding counts when it
-quotes the change, names a place in it, and says what to do and when it would pass.
+Strict on purpose: an unknown word, a missing field, a criterion that was not looked at, a pass with any finding or without a falsifier is no verdict. A finding
+counts when it quotes the change, names a place in it, and says what to do and when it would pass; a falsifier when it names something that can be observed.
+It reads words, not what they mean: a reviewer that wants to pass everything still can.
 """
 
 from __future__ import annotations
 
+import keyword
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from harness.evaluation.critic import Input
+from harness.evaluation.critic import HEADER, Input
 from harness.reviews import CriticResult, Finding
 
-FIELDS = frozenset({"verdict", "findings", "checked_criteria", "what_can_be_cut", "answers_owner_words", "refuted_if", "input_sha256"})
+FIELDS = frozenset(CriticResult.model_fields) - {"schema_version", "evaluator_version"}
 MOST_FINDINGS, MOST_CRITERIA = 20, 200
 FEWEST_WORDS, SHORTEST_QUOTE = 3, 3
 VAGUE = re.compile(
@@ -24,8 +26,14 @@ VAGUE = re.compile(
     r"(good|fine|ok|okay|great|bad|odd)\b|\b(lgtm|nitpick|nit)\b|\bin general\b|\broom for improvement\b",
     re.IGNORECASE,
 )
-NOTHING = re.compile(r"\W*(none|nothing|n\W?a|not applicable|unknown|never|no|-)?\W*", re.IGNORECASE)
-NO = re.compile(r"\W*no\b", re.IGNORECASE)
+NEGATED = re.compile(
+    r"^\W*(nothing|none|no|not|never|nobody|n\W?a|unknown|see)\b|\b(nothing|irrefutable|unfalsifiable|(is|are|be|of|know) (none|no|nothing)|no (possible |such )?"
+    r"(observation|result|evidence|run|test|way|value|measurement|reason)s?|(is|are|looks?|seems?) (correct|fine|good|right|sound|safe|ok|okay|valid)|"
+    r"(not|cannot|never|\w+n['’]t)\W+(\w+\W+){0,3}(refut\w+|falsif\w+|disprove\w*|wrong|false|shown|know|think|imagine|applicable|apply|possible))\b",
+    re.IGNORECASE,
+)
+METRIC = re.compile(r"^(\S+) \((?:lower|higher) is better\)", re.MULTILINE)
+NAME = re.compile(r"[^\W\d]\w{2,}")
 
 
 class Parsed(NamedTuple):
@@ -43,10 +51,10 @@ def parse(answer: object, given: Input, input_sha256: str, evaluator_version: st
         return Parsed(None, "malformed", "the answer has not the fields that were asked for")
     if answer.get("input_sha256") != input_sha256:
         return Parsed(None, "wrong_input", "the answer is about another input: its digest is not the one that was shown")
-    raw = answer.get("findings", [])
+    raw = answer.get("findings")
     if not isinstance(raw, (list, tuple)) or len(raw) > MOST_FINDINGS:
         return Parsed(None, "malformed", "the findings are no list, or too long a one")
-    kept, unproven = _findings(raw, given)
+    kept = _findings(raw, given)
     dropped = len(raw) - len(kept)
     try:
         result = CriticResult.model_validate(
@@ -56,11 +64,11 @@ def parse(answer: object, given: Input, input_sha256: str, evaluator_version: st
     except ValidationError as fault:
         problem = fault.errors()[0]
         return Parsed(None, "malformed", f"{'.'.join(map(str, problem['loc']))[:80]}: {problem['msg'].lower()[:200]}", dropped)
-    void, detail = _void(result, given, unproven)
+    void, detail = _void(result, given, len(raw))
     return Parsed(None, void, detail, dropped) if void else Parsed(result, dropped=dropped)
 
 
-def _void(result: CriticResult, given: Input, unproven: int) -> tuple[str, str]:
+def _void(result: CriticResult, given: Input, findings: int) -> tuple[str, str]:
     """Why a well-formed answer is no verdict; nothing when it is one."""
     wanted, checked = set(range(1, len(given.criteria) + 1)), set(result.checked_criteria)
     if checked - wanted:
@@ -71,34 +79,24 @@ def _void(result: CriticResult, given: Input, unproven: int) -> tuple[str, str]:
         return "", ""
     if wanted - checked:
         return "criteria", f"it passed the change without looking at criterion {min(wanted - checked)}"
-    if not _says(result.refuted_if):
-        return "no_falsifier", "it passed the change without saying what would refute that"
-    if result.findings or unproven:
+    if not _refutes(result.refuted_if, given):
+        return "no_falsifier", "it passed the change without naming something in it, the metric, memory or a number that would refute that"
+    if findings:
         return "contradictory", "it passed the change and found fault with it"
-    if NO.match(result.answers_owner_words):
+    if result.answers_owner_words == "no":
         return "contradictory", "it passed the change and says that it does not answer the owner's words"
     return "", ""
 
 
-def _findings(raw: object, given: Input) -> tuple[list[Finding], int]:
-    """Those that count, and how many others say something definite that is not shown to be so; vague ones are no findings at all."""
-    kept: list[Finding] = []
-    unproven = 0
-    for one in raw if isinstance(raw, (list, tuple)) else ():
-        message = one.get("message") if isinstance(one, Mapping) else None
-        if not isinstance(message, str) or not _says(message):
-            continue
-        finding = _finding(one)
-        if finding is not None and _says(finding.passes_when) and _placed(finding, given.diff):
-            kept.append(finding)
-        else:
-            unproven += 1
-    return kept, unproven
+def _findings(raw: Sequence[object], given: Input) -> list[Finding]:
+    """Those that count."""
+    read = (_finding(one) for one in raw)
+    return [one for one in read if one is not None and _says(one.message) and _says(one.passes_when) and _placed(one, given.diff)]
 
 
-def _finding(one: Mapping[Any, Any]) -> Finding | None:
-    evidence = one.get("evidence")
-    if not isinstance(evidence, (list, tuple)):
+def _finding(one: object) -> Finding | None:
+    evidence = one.get("evidence") if isinstance(one, Mapping) else None
+    if not isinstance(one, Mapping) or not isinstance(evidence, (list, tuple)):
         return None
     try:
         return Finding.model_validate({**one, "evidence": tuple(evidence)}, strict=True)
@@ -122,7 +120,15 @@ def _squeezed(text: str) -> str:
 
 def _says(text: str) -> bool:
     """Whether a text says something definite, apart from phrases that fit everything."""
-    return len(VAGUE.sub(" ", text).split()) >= FEWEST_WORDS and not NOTHING.fullmatch(text)
+    return len(VAGUE.sub(" ", text).split()) >= FEWEST_WORDS
+
+
+def _refutes(text: str, given: Input) -> bool:
+    """Whether a falsifier is no negation and names a name of the change, the metric, memory or a number."""
+    if not _says(text) or NEGATED.search(text):
+        return False
+    seen = {*NAME.findall(HEADER.sub("", given.diff)), *METRIC.findall("\n".join(given.floor)), "memory", "metric"} - {*keyword.kwlist}
+    return any(letter.isdigit() for letter in text) or not seen.isdisjoint(NAME.findall(text))
 
 
 def _numbers(value: object) -> object:

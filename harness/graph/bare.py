@@ -1,61 +1,67 @@
-"""A text without what its author says about it: no comments, no docstrings. Pure: text in, text out; what is left keeps its layout."""
+"""A program without what its author says about it: no comments, no docstrings, one layout and one spelling of names and texts. Pure: text in, text out.
+
+What is left is the same program, or it is refused. Code may read what was left out: its docstrings, or the lines of its own file. Then a change of those is
+a change of the program that this cannot show, and it is refused too. Code that hides how it reads them is not seen.
+"""
 
 from __future__ import annotations
 
 import ast
 import difflib
-import io
-import tokenize
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
-from harness.graph.duplicates import parse
+from harness.graph import duplicates
+from harness.graph.normal import spelling
 
 CONTEXT_LINES = 8
-Place = tuple[int, int]  # line from 0, character
+DOCS = re.compile(r"__doc__|__dict__|__code__|co_consts|\b(?:globals|locals|vars|getdoc|pydoc)\b")
+LINES = re.compile(
+    r"__(?:file|loader|spec|cached|traceback)__|lineno|co_lines|co_positions|_getframe|\*\.py|\b(?:argv|inspect|linecache|traceback|runpy|faulthandler|get_?source\w*|get_data)\b"
+)
 
 
-def bare(text: str, name: str = "<text>") -> str:
-    """The code alone; a bare string that is a whole statement becomes `...`. Raises `SyntaxError` for a text that does not parse."""
+class Bare(NamedTuple):
+    """The code, the texts that are whole statements, and all names and texts of the code."""
+
+    text: str
+    told: tuple[object, ...]
+    words: str
+
+
+@lru_cache(maxsize=16)
+def bare(text: str, name: str = "<text>") -> Bare:
+    """A text that is a whole statement becomes `...`. Raises `SyntaxError` for what does not compile or cannot be written as the same program."""
     if "\r" in text:
         raise SyntaxError(f"{name}: line ends of another system")
-    lines = text.split("\n")
-    strings = list(_strings(parse(text, name), lines))
-    comments = [one for one in _comments(text) if not any(start <= one[0] < end for start, end, _ in strings)]
-    for start, end, instead in sorted([*comments, *strings], reverse=True):
-        kept = lines[start[0]][: start[1]] + instead + lines[end[0]][end[1] :]
-        lines[start[0] : end[0] + 1] = [kept.rstrip()] if kept.strip() else []
-    return "\n".join(lines)
+    duplicates.parse(text, name)
+    tree, told = duplicates.fresh(text), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, (str, bytes)):
+            told.append(node.value.value)  # never an f-string: its fields run
+            node.value = ast.Constant(...)
+    words = "\n".join(str(value) for node in ast.walk(tree) for _, value in ast.iter_fields(node) if isinstance(value, (str, bytes)))
+    try:
+        shown = ast.unparse(tree)
+    except (RecursionError, ValueError) as fault:
+        raise SyntaxError(f"{name}: {fault}") from None
+    if [*spelling(duplicates.fresh(shown))] != [*spelling(tree)]:
+        raise SyntaxError(f"{name}: without its comments it would be another program")
+    return Bare(shown, tuple(told), words)
 
 
 def change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The unified diff of the code alone, file by file; raises `SyntaxError`."""
+    """The unified diff of the code alone, file by file; raises `SyntaxError`, also when the code reads what is not shown and that changes."""
     parts: list[str] = []
-    for name in sorted(after):
-        old, new = bare(before.get(name, ""), name).split("\n"), bare(after[name], name).split("\n")
-        parts += difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="", n=CONTEXT_LINES)
+    pairs = [(name, bare(before.get(name, ""), name), bare(after[name], name)) for name in sorted(after)]
+    words = "\n".join(one.words for _, *pair in pairs for one in pair)
+    if DOCS.search(words) and any(old.told != new.told for _, old, new in pairs):
+        raise SyntaxError("the code reads its docstrings, and they change")
+    if any(before.get(name) != text for name, text in after.items()) and (LINES.search(words) or any(name in words for name in after)):
+        raise SyntaxError("the code reads its own file, and that changes")
+    for name, old, new in pairs:
+        lines = old.text.split("\n"), new.text.split("\n")
+        parts += difflib.unified_diff(*lines, f"a/{name}", f"b/{name}", lineterm="", n=CONTEXT_LINES)
     return "\n".join(parts)
-
-
-def _comments(text: str) -> Iterator[tuple[Place, Place, str]]:
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
-            if token.type == tokenize.COMMENT:
-                yield (token.start[0] - 1, token.start[1]), (token.end[0] - 1, token.end[1]), ""
-    except (tokenize.TokenError, IndentationError) as fault:
-        raise SyntaxError(str(fault)) from None
-
-
-def _strings(tree: ast.Module, lines: list[str]) -> Iterator[tuple[Place, Place, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and _is_text(node.value):
-            end_line, end_column = node.end_lineno or node.lineno, node.end_col_offset or 0
-            yield _place(lines, node.lineno, node.col_offset), _place(lines, end_line, end_column), "..."
-
-
-def _is_text(value: ast.expr) -> bool:
-    return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and isinstance(value.value, (str, bytes)))
-
-
-def _place(lines: list[str], line: int, byte: int) -> Place:
-    """The tree counts bytes from line 1."""
-    return line - 1, len(lines[line - 1].encode()[:byte].decode())

@@ -63,7 +63,7 @@ def fingerprint(text: str, ignore_seeds: bool = True, alone: bool = True, /) -> 
         parse(text)
     except SyntaxError:
         return hashlib.sha256(b"unparsed\0" + _bytes(text)).hexdigest()
-    tree = _tree(text, "")  # one of its own: it is changed below
+    tree = fresh(text)  # it is changed below
     if ignore_seeds:
         _blank_seeds(tree)
         _drop_seed_calls(tree)
@@ -77,7 +77,7 @@ def fingerprint(text: str, ignore_seeds: bool = True, alone: bool = True, /) -> 
 def parse(text: str, name: str = "train.py") -> ast.Module:
     """The tree of a text that compiles, to be read only; `SyntaxError` for every reason why it does not, nesting too deep included."""
     try:
-        tree = _tree(text, name)
+        tree = fresh(text, name)
         _compile(text, name)
     except (RecursionError, MemoryError):
         raise SyntaxError("nested too deeply to be parsed") from None
@@ -93,10 +93,14 @@ def _compile(text: str, name: str) -> None:
         compile(text, name, "exec", dont_inherit=True)
 
 
-def _tree(text: str, name: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text, name)
+def fresh(text: str, name: str = "<text>") -> ast.Module:
+    """A tree to be changed, of a text or a part of one; raises as `ast.parse`, but `SyntaxError` for what is nested too deeply."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text, name)
+    except (RecursionError, MemoryError):
+        raise SyntaxError("nested too deeply to be parsed") from None
 
 
 def assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:

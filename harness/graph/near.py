@@ -11,11 +11,10 @@ import ast
 import math
 import re
 import sys
-import warnings
 from functools import lru_cache
 from typing import NamedTuple
 
-from harness.graph.duplicates import parse
+from harness.graph.duplicates import fresh, parse
 from harness.graph.normal import normalise, spelling
 
 CLOSE = 0.02  # largest relative difference of two numbers that are near
@@ -207,7 +206,7 @@ def _source(lines: list[bytes], statement: ast.stmt) -> str:
 @lru_cache(maxsize=2048)
 def _symbols(name: str, code: str) -> Spelled:
     """The tokens of one top-level statement; of a class those of each method apart. To be read only."""
-    tree = _tree(code)
+    tree = fresh(code)
     normalise(tree, alone=False)  # not alone: the names of the top level stay
     owner = tree.body[0] if tree.body else None
     if not isinstance(owner, ast.ClassDef):
@@ -223,16 +222,6 @@ def _symbols(name: str, code: str) -> Spelled:
             rest.append(one)
     owner.body = rest
     return {**spelled, name: _tokens(tree)}
-
-
-def _tree(code: str) -> ast.Module:
-    """A tree to be changed, of a part of a text that compiles."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(code)
-    except (RecursionError, MemoryError):
-        raise SyntaxError("nested too deeply to be parsed") from None
 
 
 def _tokens(tree: ast.Module) -> tuple[str, ...]:

@@ -67,6 +67,11 @@ def check(name: str, options: Mapping[str, str], rules: Rules, limited: Collecti
     the limits of [stop] that are set. Also when a rule asks for reviews and none could be made.
     """
     _check(name, options, rules, limited)
+    check_reviews(rules, limited)
+
+
+def check_reviews(rules: Rules, limited: Collection[str]) -> None:
+    """A `UserFault` when a rule asks for reviews and none could be made: no limit of [stop] is in `limited`, a key or a price is missing."""
     if rules.review.asked_for:
         with _for_reviews():
             account.check(reviewer.law(rules), limited)

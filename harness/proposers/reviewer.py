@@ -37,8 +37,9 @@ TEXT_BYTES, DETAIL_BYTES, DEPTH = 1000, 300, 4
 STANDARD = """You review one change of a program. You are not told who made it, why, what is hoped of it, or how it came out, and you need none of that: judge the change \
 by the closing criteria and the rules, nothing else. Try to refute it before you let it pass.
 
-Answer with one call of the tool verdict and no other words. `pass` only when you checked every criterion and none speaks against the change; it has no findings, and \
-`refuted_if` says what observation would show that you were wrong. `fail` when you can show a fault: where it is, quoted from the change to the letter, what to do, and when \
+Answer with one call of the tool verdict and no other words. `pass` only when you checked every criterion and none speaks against the change; it has no findings, \
+answers_owner_words is yes, and `refuted_if` says what would have to be seen to show that you were wrong: of a name in the change, the metric, memory or a number, and never \
+that nothing would. `fail` when you can show a fault: where it is, quoted from the change to the letter, what to do, and when \
 it would pass. `uncertain` when you cannot tell. That something could be better is no finding. You do not know the rest of the program; what you would have to see there to \
 tell makes you uncertain. Always say what can be cut, and whether the change answers the owner's words, which are the criteria.
 """
@@ -75,11 +76,12 @@ DEFINITION: dict[str, Any] = {
             "findings": {"type": "array", "items": _FINDING},
             "checked_criteria": {"type": "array", "items": {"type": "integer"}, "description": "The numbers of the criteria that you checked."},
             "what_can_be_cut": {**_TEXT, "description": "What of the change can be left out; nothing, if nothing can."},
-            "answers_owner_words": {**_TEXT, "description": "Yes or no, and why: does the change answer the owner's words?"},
-            "refuted_if": {**_TEXT, "description": "What observation would show that this verdict is wrong."},
+            "answers_owner_words": {"type": "string", "enum": ["yes", "no"], "description": "Does the change answer the owner's words?"},
+            "because": {**_TEXT, "description": "Why it answers them, or does not, in one sentence."},
+            "refuted_if": {**_TEXT, "description": "What observation, of a name in the change, the metric, memory or a number, would show that this verdict is wrong."},
             "input_sha256": {**_TEXT, "description": "The digest in the last line of the message."},
         },
-        "required": ["verdict", "findings", "checked_criteria", "what_can_be_cut", "answers_owner_words", "refuted_if", "input_sha256"],
+        "required": ["verdict", "findings", "checked_criteria", "what_can_be_cut", "answers_owner_words", "because", "refuted_if", "input_sha256"],
         "additionalProperties": False,
     },
 }  # fmt: skip

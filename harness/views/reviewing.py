@@ -108,7 +108,7 @@ def _title(study: Study, trial: int) -> str:
 def _why(review: Review) -> str:
     if review.result is None or review.void:
         return f"{review.void}: {review.detail}"
-    return "; ".join(f"{one.code}: {one.message}" for one in review.result.findings) or review.result.answers_owner_words
+    return "; ".join(f"{one.code}: {one.message}" for one in review.result.findings) or review.result.because
 
 
 def calibration(study: Study) -> str:
