@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from harness.sections import MOST, Section
+from harness.sections import MOST, Section, naming
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 LocalTime = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Rung = Literal["other_axis", "combine", "wider_briefing", "other_model", "radical", "critic", "ask"]
 
 
@@ -81,18 +79,7 @@ class Escalation(Section):
 
     consecutive_crashes: Annotated[int, Field(ge=1, le=MOST)] = 5
     refused_proposals: Annotated[int, Field(ge=1, le=MOST)] = 50
-    channels: Names = ()
+    channels: Annotated[Names, naming("[escalation] channels")] = ()
     quiet: Annotated[tuple[LocalTime, LocalTime], Field(strict=False)] | None = None
     messages: Annotated[int, Field(ge=0, le=MOST)] = 10
     answer_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 480.0
-
-    @field_validator("channels")
-    @classmethod
-    def _names_only(cls, channels: tuple[str, ...]) -> tuple[str, ...]:
-        """Who writes an address here by mistake does not find it again in an error or in the journal."""
-        for n, name in enumerate(channels, 1):
-            if not VARIABLE.fullmatch(name):
-                raise ValueError(
-                    f"[escalation] channels: entry {n} is no name of an environment variable; put the address into one, and its name here"
-                )
-        return tuple(dict.fromkeys(channels))

@@ -20,6 +20,8 @@ HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
 PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "model_type": "must be a table of keys"}
 PATTERNS = {"base_url": "must begin with http:// or https://", "name": "must be a word of small letters, digits and _"}
+SECRETIVE = frozenset({"channels", "keys", "key", "base_url", "command"})  # a person may have put the secret itself there
+ADDRESS = re.compile(r"\S*(?:://|@)\S*")
 MOST_BYTES = 64 * 1024  # of the block; a person's has some two thousand
 
 
@@ -65,20 +67,27 @@ def _names(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def fault(problem: Any, path: Sequence[str]) -> str:
-    """One sentence for one pydantic error."""
+    """One sentence for one pydantic error; what may be a secret is not repeated in it."""
+    path = tuple(ADDRESS.sub("(an address)", part)[:80] for part in path)
     name = f"[{path[0]}] {'.'.join(path[1:])}".strip() if path else ""
     if problem["type"] == "extra_forbidden":
         owner: Any = Tables.model_fields[path[0]].annotation if len(path) > 1 else Tables
-        near = difflib.get_close_matches(
-            path[-1][:80], list(getattr(owner, "model_fields", {})) or list(Tables.model_fields), n=1, cutoff=0.0
-        )
-        what = f"key {path[-1][:80]!r} in [{path[0]}]" if len(path) > 1 else f"table {path[0][:80]!r}"
+        near = difflib.get_close_matches(path[-1], list(getattr(owner, "model_fields", {})) or list(Tables.model_fields), n=1, cutoff=0.0)
+        what = f"key {path[-1]!r} in [{path[0]}]" if len(path) > 1 else f"table {path[0]!r}"
         return f"unknown {what}; did you mean {near[0]!r}?"
     if problem["type"] == "value_error":  # said by a rule of the table itself, which may hold a secret
         return str(problem["ctx"]["error"])
     plain = PATTERNS.get(path[-1]) if path and problem["type"] == "string_pattern_mismatch" else None
     said = plain or PLAINLY.get(problem["type"], problem["msg"].lower())
-    return f"{name[:120]}: {said}, but it is {reprlib.repr(problem['input'])[:80]}"
+    return f"{name[:120]}: {said}, but it is {_shown(problem['input'], path)}"
+
+
+def _shown(value: Any, path: Sequence[str]) -> str:
+    """A wrong value, or only what kind of value it is where it may hold a secret."""
+    plain = isinstance(value, bool | int | float) or (isinstance(value, str) and not ADDRESS.search(value))
+    if plain and not SECRETIVE & set(path) and (len(path) > 1 or not isinstance(value, str)):
+        return reprlib.repr(value)[:80]
+    return "a text that is not repeated here" if isinstance(value, str) else "a table" if isinstance(value, dict) else "no single value"
 
 
 def sentence(found: Contradiction, written: Mapping[str, Any], tables: Tables, first: int, block: Sequence[str]) -> tuple[int, str]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.artifacts.inbox import Closed
 from harness.artifacts.oversight_events import Lapsed, Resolved, Reviewed
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
@@ -25,6 +26,7 @@ from harness.trial import Bar, Change, JobEnd, JobOutcome, Proposal, Reading, St
 from harness.views import reviewing
 from harness.views.lines import line_of
 from tests.projects import ROOT, STUB
+from tests.test_telling import question as asked
 
 CHANGE = Change(added_lines=40, removed_lines=9, file_sha256="f", ast_sha256="a")
 KEEP = Verdict(status=Status.KEEP, reason="better", rule="debiased", value=1.1, gain=0.1, sigma=0.005, next_bar=Bar(ref=1.1))
@@ -485,10 +487,10 @@ def reviewed() -> Study:
         6: Review(asked_by="a", model="m", void="prose", detail="no call"),
     }
     study.reviewing.approved = {3: "proposed", 6: "the incumbent has been replaced"}
-    study.inbox.settled = {
-        "review:4": Resolved(question=2, option="leave", by="deadline"),
-        "review:3": Resolved(question=1, option="keep", by="person"),
-    }
+    study.inbox.closed = [
+        Closed(question=asked(2, key="review:4", default="stop"), resolved=Resolved(question=2, option="leave", by="deadline")),
+        Closed(question=asked(1, key="review:3"), resolved=Resolved(question=1, option="keep", by="person")),
+    ]
     return study
 
 

@@ -308,3 +308,25 @@ def test_every_number_of_the_block_has_an_upper_bound() -> None:
     found = dict(numbers(Rules.model_json_schema(), ""))
     assert len(found) > 60
     assert [path for path, bounded in found.items() if not bounded] == []
+
+
+SECRETS = (
+    '[escalation]\nchannels = "ntfy://T0PSECRET/x"', '[escalation]\nchannels = ["PHONE", "ntfy://T0PSECRET/x"]', '[escalation]\nchannels = ["T0P-SECRET"]',
+    '[escalation]\nchannels = [["T0PSECRET"]]', '[escalation]\nchannels = { PHONE = "T0PSECRET" }', '[escalation.channels]\n"ntfy://T0PSECRET" = 1',
+    '[[escalation]]\nchannels = ["T0PSECRET"]', 'escalation = "ntfy://T0PSECRET"', 'escalation = ["T0PSECRET"]', 'escalation = "T0PSECRET"', '[escalation]\nchannel = "T0PSECRET"',
+    '[escalation]\n"ntfy://T0PSECRET" = 1', '[escalation]\nquiet = "ntfy://T0PSECRET"', '[escalation]\nmessages = "ntfy://T0PSECRET"',
+    '[proposer]\nkeys = "T0PSECRET"', '[proposer]\nkeys = ["T0P-SECRET"]', '[proposer]\nkeys = { KEY = "T0PSECRET" }', '[proposer]\nkeys = [1, "T0PSECRET", {a = "T0PSECRET"}]',
+    '[proposer]\nkind = "anthropic"\nkeys = ["sk-T0PSECRET"]', '[proposer]\ncommand = "agent --token T0PSECRET"', '[proposer]\ncommand = { x = "T0PSECRET" }',
+    '[model]\nkey = ["T0PSECRET"]', '[model]\nkey = { KEY = "T0PSECRET" }', '[model]\nkey = "sk-T0PSECRET"', '[model]\nbase_url = "T0PSECRET@host"',
+    '[model]\nbase_url = ["https://T0PSECRET@host"]', '[model]\nnames = "https://me:T0PSECRET@host"', '[[model]]\nkey = "T0PSECRET"', '[proposer]\nmix = { "ntfy://T0PSECRET" = 1 }',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", SECRETS)
+def test_an_address_or_a_key_in_the_wrong_place_or_of_the_wrong_type_is_not_repeated(lines: str) -> None:
+    first = "" if lines.startswith("escalation") else f"{STOP}\n"
+    last = STOP if not first else ""
+    with pytest.raises(RulesInvalid) as caught:
+        parse(f"```toml rules\n{first}{lines}\n{last}```\n")
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.line > 1

@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import program_file
 from harness.artifacts import durable
 from harness.questions import Answer, Question
 
@@ -72,11 +72,11 @@ class InboxFiles:
     def look(self, question: Question) -> Found | None:
         """What stands where the answer to `question` belongs, never waiting for it; `None` when nothing does."""
         try:
-            raw = _read(self.answer(question.number))
-        except FileNotFoundError:
+            raw = program_file.bounded(self.answer(question.number), LONGEST, os.O_NOFOLLOW)
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError) as error:
-            return Found(problem=error.strerror or "unreadable" if isinstance(error, OSError) else str(error))
+        except (OSError, program_file.Unfit) as error:
+            return Found(problem=error.strerror or "unreadable" if isinstance(error, OSError) else f"it {error}")
         try:
             answer = Answer.model_validate_json(raw, strict=True)
         except ValueError:
@@ -128,17 +128,3 @@ def created(data: bytes, target: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
-
-
-def _read(path: Path) -> bytes:
-    """At most `LONGEST` bytes of a regular file; raises `OSError`, or `ValueError` for what is none. Opening never waits."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is no plain file")
-        raw = os.read(descriptor, LONGEST + 1)
-    finally:
-        os.close(descriptor)
-    if len(raw) > LONGEST:
-        raise ValueError(f"it is longer than {LONGEST // 1024} KiB")
-    return raw

@@ -31,7 +31,6 @@ class Inbox(BaseModel):
 
     asked: int = 0
     open: dict[int, Question] = Field(default_factory=dict)
-    settled: dict[str, Resolved] = Field(default_factory=dict)
     closed: list[Closed] = Field(default_factory=list)
     stopping: int | None = None
     resumed_at: str = ""
@@ -42,15 +41,19 @@ class Inbox(BaseModel):
     told: list[str] = Field(default_factory=list)
     failing: dict[str, str] = Field(default_factory=dict)
 
+    @property
+    def settled(self) -> dict[str, Resolved]:
+        """What was said, by key; of one key the latest counts."""
+        return {one.question.key: one.resolved for one in self.closed}
+
     def escalated(self, event: Escalated) -> None:
         """A question is open."""
         self.asked, self.open = event.question.number, {**self.open, event.question.number: event.question}
 
     def resolved(self, event: Resolved) -> Question:
-        """It is settled; of one key the latest answer counts. Returns the question."""
+        """It is settled. Returns the question."""
         question = self.open[event.question]
         self.open = {number: one for number, one in self.open.items() if number != event.question}
-        self.settled = {**self.settled, question.key: event}
         self.closed = [*self.closed, Closed(question=question, resolved=event)]
         overruled = (
             event.by == "deadline" and (question.deadline or "") <= self.resumed_at

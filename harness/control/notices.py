@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 from harness.artifacts.inbox import Closed
-from harness.control.telling import News, moment
+from harness.control.telling import News
+from harness.moments import moment
 from harness.proposers import fence
 from harness.questions import Question
 from harness.trial import Stop

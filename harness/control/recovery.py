@@ -5,7 +5,6 @@ It rolls forward only: the journal says what was decided, the ports do again wha
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 
 from harness.artifacts.events import Interrupted, Warned
@@ -16,6 +15,7 @@ from harness.control.recorder import Recorder
 from harness.errors import BranchMoved
 from harness.execution.process import end_orphan
 from harness.graph.ratchet import Ratchet
+from harness.moments import moment
 from harness.proposers.workroom import end_left_over
 from harness.rules import Rules
 from harness.trial import Status
@@ -42,7 +42,7 @@ def unseen_seconds(folder: StudyDir, study: Study, rules: Rules) -> float:
     launched = study.launched
     if launched is None or study.stop is not None:
         return 0.0
-    last = datetime.strptime(study.last_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
+    last = moment(study.last_at).timestamp()
     row = study.row(launched.trial)
     reading = folder.trial(row.folder).reading(launched.replicate)
     touched = [_touched(path) for path in (reading.train_log, reading.curve, reading.evaluate_log)]

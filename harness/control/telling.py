@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
 from harness.artifacts.inbox import Inbox
+from harness.moments import moment
 from harness.oversight import Escalation
 from harness.questions import Question
 from harness.trial import Stop
@@ -23,11 +24,6 @@ class News:
     questions: tuple[Question, ...] = ()
     complaint: str = ""
     stop: Stop | None = None
-
-
-def moment(text: str) -> datetime:
-    """A time of the journal."""
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
 
 
 def deadline(law: Escalation, now: datetime) -> datetime:

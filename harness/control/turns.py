@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from harness.artifacts.call_events import ModelAway
@@ -11,12 +11,12 @@ from harness.artifacts.calls import Calls
 from harness.artifacts.events import StudyStarted
 from harness.artifacts.study import Study
 from harness.control import budget
+from harness.moments import moment, utc
 from harness.rules import Rules
 from harness.trial import Stop
 
 SHORTEST_ABSENCE, FIRST_ABSENCE, LONGEST_ABSENCE = 1.0, 300.0, 3600.0
 SPENT = frozenset({"calls", "tokens", "dollars", "retries", "limit"})
-FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 STAND_IN = "search"
 
 
@@ -48,12 +48,12 @@ def turn(study: Study, rules: Rules, shared: Mapping[str, float], dry: Collectio
 
 def due_back(calls: Calls, now: datetime) -> list[str]:
     """Those whose stated return has come."""
-    return [name for name, event in calls.away.items() if event.until is not None and _moment(event.until) <= now]
+    return [name for name, event in calls.away.items() if event.until is not None and moment(event.until) <= now]
 
 
 def absence(proposer: str, reason: str, detail: str, until: datetime | None) -> ModelAway:
     """The journal's word for it; a second is rounded up, so that nobody is back before the time."""
-    text = (until + timedelta(seconds=1)).astimezone(timezone.utc).strftime(FORMAT) if until else None
+    text = utc(until + timedelta(seconds=1)) if until else None
     return ModelAway(proposer=proposer, reason=reason, detail=detail[:500], until=text)
 
 
@@ -79,7 +79,7 @@ def stop(
     away = study.calls.away
     if not away or turn(study, rules, shared, dry) is not None:
         return None
-    returns = [_moment(event.until) for name, event in away.items() if name in shared and event.until]
+    returns = [moment(event.until) for name, event in away.items() if name in shared and event.until]
     last = list(away.values())[-1]
     if rules.proposer.meanwhile != "stop" and returns:
         if seconds is None or (min(returns) - now).total_seconds() < seconds:
@@ -89,7 +89,3 @@ def stop(
     if last.reason in SPENT:
         return budget.planned(study, last.reason, last.detail)
     return Stop(reason=last.reason, sentence=f"the model is away: {last.detail}", exit_code=budget.RULE)
-
-
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, FORMAT).replace(tzinfo=timezone.utc)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Protocol
+
+from harness.moments import utc as utc
 
 SUSPEND_SECONDS = 5.0
 
@@ -59,8 +61,3 @@ class SuspendWatch:
     def slept(self) -> bool:
         """Whether it slept since this watch was made."""
         return self._clock.boottime() - self._clock.monotonic() - self._gap > SUSPEND_SECONDS
-
-
-def utc(moment: datetime) -> str:
-    """ISO 8601 in UTC, to the second."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
