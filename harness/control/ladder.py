@@ -5,7 +5,7 @@ A question comes before its step in the journal, so that a kill in between asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from harness.artifacts.oversight_events import Climbed
 from harness.artifacts.study import Study
@@ -59,16 +59,11 @@ class Ladder:
         return self._recorder.study
 
     def _reach(self, rules: Rules) -> Reach:
-        shares = self._shares(rules)
+        shares = turns.shares(self._study, rules)
         return Reach(
             proposers=tuple(shares), near_misses=len(nearmiss.near_misses(self._study, self._recorder.folder, rules.scope.editable)),
             other_model=stall.other_model(shares, rules.model.names), critic="" if self._overlooked else NO_CRITIC,
         )  # fmt: skip
-
-    def _shares(self, rules: Rules) -> Mapping[str, float]:
-        started = self._study.started
-        assert started is not None, "a study that climbs has started"
-        return turns.shares(started, rules)
 
     def _criticised(self, step: Climbed, rules: Rules) -> Climbed | None:
         """The step with what the reviewer's model says, or past it with the reason why it says nothing; `None` when it is to be asked later."""
