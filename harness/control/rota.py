@@ -21,10 +21,9 @@ class Rota:
 
     def turn(self, rules: Rules) -> Turn | None:
         """Whose turn it is; `None`: nobody's now."""
-        study, dry = self._study(), self._dry()
-        return turns.turn(
-            study, rules, stall.shifted(turns.shares(study, rules), rules.model.names, study.ladder.rung, {*study.calls.away, *dry}), dry
-        )
+        study = self._study()
+        shared = stall.shifted(turns.shares(study, rules), rules.model.names, study.ladder.rung, {*study.calls.away, *self._dry()})
+        return turns.turn(study, rules, shared, self._dry())
 
     def stop(self, rules: Rules, seconds: float | None) -> Stop | None:
         """Whether nobody is left to propose; `seconds` are what is left of the night."""
@@ -33,6 +32,10 @@ class Rota:
     def due_back(self) -> list[str]:
         """Whose absence is over."""
         return turns.due_back(self._study().calls, self._clock.now())
+
+    def absent(self) -> set[str]:
+        """Who cannot propose now: away for longer, or without more ideas."""
+        return {*self._study().calls.away}.difference(self.due_back()) | self._dry()
 
     def replicating(self, rules: Rules) -> bool:
         """Whether the model is away and program.md wants replications meanwhile."""
