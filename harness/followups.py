@@ -72,3 +72,8 @@ class Verification(VersionedRecord):
     old_error_gone: bool | None
     outcome: Outcome
     detail: str = ""
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """The questions that were not answered with yes."""
+        return tuple(name for name, answer in self if name not in ("schema_version", "outcome", "detail") and answer is not True)

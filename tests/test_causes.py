@@ -16,7 +16,7 @@ from harness.proposers import asking, fates, troubles
 from tests.projects import ROOT
 
 HARNESS = sorted((ROOT / "harness").rglob("*.py"))
-FIRST = {"ProposalRefused": 0, "ModelUnavailable": 0, "_discarded": 2, "_without_value": 2, "_End": 1, "Reply": 1, "_remind": 1}
+FIRST = {"ProposalRefused": 0, "ModelUnavailable": 0, "discarded": 2, "_without_value": 2, "_End": 1, "Reply": 1, "_remind": 1}
 KEYWORD = {"EvaluationFault", "Verdict", "Rehearsal", "JobOutcome", "Reply"}
 RETURNING = ("_reason", "objection", "_of_status", "_end")
 CODE = re.compile(r"[a-z][a-z_]*")

@@ -153,6 +153,29 @@ def test_edits_of_one_text_are_merged_only_where_none_touches_another(edits: tup
     assert merging.merged(BASE, [BASE.replace(old, new) for old, new in edits]) == merged
 
 
+NAMES = "RATE = 1\n\n\ndef f(x):\n    y = x\n    x += 1\n    return y\n\n\ndef g():\n    return 2\n\n\ndef h():\n    return max(1, 2)\n"
+
+
+@pytest.mark.parametrize(
+    ("edits", "merges"),
+    [
+        ((("RATE = 1", "SPEED = 1"), ("return 2", "return 2 * RATE")), False),
+        ((("RATE = 1", "SPEED = 1"), ("max(1, 2)", "[RATE for _ in range(2)]")), False),
+        ((("    y = x\n    x += 1\n    return y\n", "    z = x\n    x += 1\n    return z\n"), ("x += 1", "x += y")), False),
+        ((("RATE = 1\n", ""), ("return 2", "return RATE")), False),
+        ((("RATE = 1", "SPEED = RATE = 1"), ("return 2", "return 2 * RATE")), True),
+        ((("RATE = 1", "def SPEED():\n    global RATE\n    RATE = 1"), ("return 2", "return 2 * RATE")), True),
+        ((("RATE = 1", "from os import sep as RATE"), ("return 2", "return RATE")), True),
+        ((("RATE = 1", "SPEED = min(1, 2)"), ("return 2", "return len([2])")), True),
+        ((("RATE = 1", "RATE = undefined"), ("return 2", "return 3")), True),
+    ],
+)
+def test_what_takes_a_name_away_is_not_merged_with_what_reads_it(edits: tuple[tuple[str, str], ...], merges: bool) -> None:
+    made = [NAMES.replace(old, new) for old, new in edits]
+    assert all(text != NAMES for text in made)
+    assert (merging.merged(NAMES, made) is not None) is merges
+
+
 def test_a_text_of_many_thousand_lines_is_not_merged() -> None:
     base = "".join(f"A{n} = {n}\n" for n in range(merging.LONGEST + 1))
     assert merging.merged(base, [base.replace("A1 = 1\n", "A1 = 2\n"), base.replace("A9 = 9\n", "A9 = 8\n")]) is None

@@ -21,7 +21,7 @@ from harness.proposers.climbing import Climbing
 from harness.rules import load
 from harness.trial import Status
 from harness.views import lines, report, status
-from tests.messages_stub import Answer, blocks, call, stub
+from tests.messages_stub import Answer, blocks, call, error_status, stub
 from tests.models import SUBMISSION, Script, project_of, replace
 from tests.projects import Seen, edits_file, folder_of, git, resume_study, run_study, set_rules, study_of
 
@@ -289,6 +289,22 @@ def test_a_repair_that_was_rolled_back_is_no_near_miss(flat: Path, reason: str) 
 def test_the_search_of_a_study_is_the_one_that_climbs(flat: Path) -> None:
     assert registry.USES["search"] == {"seed"}
     assert Climbing.name == "search"
+
+
+AWAY = "anthropic would be asked instead, but is away or has no more ideas now"
+
+
+def test_other_model_is_passed_over_while_the_other_proposer_of_the_mix_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    law = f'{FLAT}rungs = ["other_model", "radical"]\n[proposer]\nmix = {{ search = 0.7, anthropic = 0.3 }}'
+    with stub(Script([error_status(401, "authentication_error", "no")] * 9)) as server:
+        project = flattened(project_of(tmp_path / "p", server.url, law))
+        run_study(project, trials=5)
+    study = study_of(project)
+    assert study.calls.away and [row.proposer for row in study.rows[1:]] == ["search"] * 5
+    first = climbs(project)[0]
+    assert (first.rung, first.passed_over, first.why) == ("other_model", True, AWAY)
+    assert [step.rung for step in climbs(project)] == ["other_model", "radical"]
 
 
 @pytest.mark.slow

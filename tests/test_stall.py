@@ -108,6 +108,11 @@ def test_a_rung_taken_out_of_the_rules_is_left_and_not_taken_a_second_time_in_th
         ("combine", ABLE, ""),
         ("other_model", Reach(proposers=("search",)), "there is no other model in [model] names and no other proposer in a mix"),
         ("other_model", ABLE, ""),
+        (
+            "other_model",
+            Reach(proposers=("search", "anthropic"), absent="anthropic"),
+            "anthropic would be asked instead, but is away or has no more ideas now",
+        ),
         ("critic", Reach(proposers=("search",), critic="none"), "no proposer of this study reads"),
         ("critic", Reach(proposers=("command",), critic="no reviewer"), "no reviewer"),
         ("critic", ABLE, ""),
@@ -149,6 +154,22 @@ def test_on_other_model_who_proposes_most_sits_out_unless_it_has_another_model_o
     assert stall.shifted(shares, models, rung, absent) == expected
     assert stall.other_model({"search": 1.0}, ("a", "b")) == ""
     assert stall.other_model({"anthropic": 1.0}, ("a", "b")) == "b"
+
+
+@pytest.mark.parametrize(
+    ("shares", "models", "absent", "other"),
+    [
+        ({"search": 0.7, "anthropic": 0.3}, ("a",), {"anthropic"}, ""),
+        ({"search": 0.7, "anthropic": 0.3}, ("a",), {"search"}, "anthropic"),
+        ({"search": 0.7, "anthropic": 0.2, "command": 0.1}, ("a",), {"anthropic"}, "command"),
+        ({"anthropic": 1.0}, ("a", "b"), {"anthropic"}, ""),
+        ({"anthropic": 0.7, "search": 0.3}, ("a", "b"), {"search"}, "b"),
+    ],
+)
+def test_who_is_away_or_without_ideas_is_no_other_model(
+    shares: dict[str, float], models: tuple[str, ...], absent: set[str], other: str
+) -> None:
+    assert stall.other_model(shares, models, absent) == other
 
 
 WORDS = st.one_of(

@@ -40,9 +40,9 @@ def test_shares_are_those_of_the_command_line_or_of_program_md_as_it_is_now() ->
     started = make.study(1).started
     assert started is not None
     named, by_rules = (started.model_copy(update={"proposer": "scripted", "proposer_by_rules": value}) for value in (False, True))
-    assert turns.shares(named, rules(kind="anthropic")) == {"scripted": 1.0}
-    assert turns.shares(by_rules, rules(kind="anthropic")) == {"anthropic": 1.0}
-    assert turns.shares(by_rules, rules(mix={"search": 7, "anthropic": 3})) == {"search": 7.0, "anthropic": 3.0}
+    assert turns.shares(Study(started=named), rules(kind="anthropic")) == {"scripted": 1.0}
+    assert turns.shares(Study(started=by_rules), rules(kind="anthropic")) == {"anthropic": 1.0}
+    assert turns.shares(Study(started=by_rules), rules(mix={"search": 7, "anthropic": 3})) == {"search": 7.0, "anthropic": 3.0}
 
 
 @settings(deadline=None, max_examples=50)

@@ -40,13 +40,9 @@ def _verified(study: Study, event: ov.Verified) -> None:
     study.repairs.verified(event)
 
 
-def _detected(study: Study, event: ov.Detected) -> None:
-    study.watch.seen(event)
-    study.repairs.seen(event)
-
-
 HANDLERS: dict[type, Any] = {
-    Asked: _asked, ev.Scored: _scored, ev.Interrupted: _interrupted, ov.Verified: _verified, ov.Detected: _detected, ov.Resolved: _resolved,
+    Asked: _asked, ev.Scored: _scored, ev.Interrupted: _interrupted, ov.Verified: _verified, ov.Resolved: _resolved,
+    ov.Detected: lambda study, event: study.watch.seen(event),
     ov.FollowedUp: lambda study, event: study.repairs.followed_up(event),
     ov.Climbed: lambda study, event: study.ladder.step(event),
     ov.Reviewed: lambda study, event: study.reviewing.reviewed(event),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.artifacts.oversight_events import Detected, FollowedUp, Verified
+from harness.artifacts.oversight_events import FollowedUp, Verified
 from harness.followups import Outcome, Ticket
 from harness.trial import CORRECTION, OFFLINE
 
@@ -23,12 +23,10 @@ class Repairs(BaseModel):
     carried: Ticket | None = None
     refusals: int = 0
     declined: str = ""
-    attempts: dict[int, int] = Field(default_factory=dict)
     made: int = 0
     fingerprints: dict[str, list[int]] = Field(default_factory=dict)
     reopened: list[int] = Field(default_factory=list)
     outcomes: dict[int, Outcome] = Field(default_factory=dict)
-    detected: dict[str, int] = Field(default_factory=dict)
 
     def followed_up(self, event: FollowedUp) -> None:
         """A failed trial has its follow-up."""
@@ -52,12 +50,7 @@ class Repairs(BaseModel):
         if repairs is None:
             return
         self.carried, self.ticket, self.refusals, self.declined, self.made = self.ticket, None, 0, "", self.made + 1
-        self.attempts = {**self.attempts, repairs: self.attempts.get(repairs, 0) + 1}
 
     def verified(self, event: Verified) -> None:
         """A repair was verified."""
         self.outcomes = {**self.outcomes, event.trial: event.verification.outcome}
-
-    def seen(self, event: Detected) -> None:
-        """A detector fired."""
-        self.detected = {**self.detected, event.detector: self.detected.get(event.detector, 0) + 1}

@@ -11,13 +11,14 @@ REMEMBERED = 40
 
 
 class Watch(BaseModel):
-    """Findings, the latest of them; how the latest repair was verified; `voids`: why readings of the trial in progress, or of the last one, were void, as
+    """Findings, the latest of them; `detected`: how often each detector fired; how the latest repair was verified; `voids`: why readings of the trial in progress, or of the last one, were void, as
     reason and detail.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     findings: list[Detected] = Field(default_factory=list)
+    detected: dict[str, int] = Field(default_factory=dict)
     verified: Verified | None = None
     voids: list[tuple[str, str]] = Field(default_factory=list)
 
@@ -32,6 +33,7 @@ class Watch(BaseModel):
     def seen(self, event: Detected) -> None:
         """A detector fired."""
         self.findings = [*self.findings, event][-REMEMBERED:]
+        self.detected = {**self.detected, event.detector: self.detected.get(event.detector, 0) + 1}
 
     def verification(self, trial: int) -> Verification | None:
         """Of trial `trial`, if it was the last repair."""

@@ -9,6 +9,7 @@ from harness.control import budget
 from harness.control.limits import Limits
 from harness.control.recorder import Recorder
 from harness.execution.clock import Clock
+from harness.execution.workplace import in_scope
 from harness.proposers.advice import Adviser
 from harness.proposers.metering import Meter
 from harness.rules import Rules
@@ -29,6 +30,6 @@ class Advising:
         limits, best = self._limits(), study.incumbent
         if best is None or best.commit is None or self._interrupted() or budget.stop(study, limits, rules, self._clock.now()) is not None:
             return None
-        files = {name: self._text_at(best.commit, name) for name in rules.scope.editable}
+        files = in_scope(self._text_at, best.commit, rules)
         one = Adviser(rules, self._recorder.folder, self._meter, self._interrupted, self._clock)
         return one.overlooked(study, files, frozenset(limits.given()))

@@ -23,6 +23,7 @@ from harness.control.steering import Steering
 from harness.control.turns import Turn
 from harness.errors import ModelUnavailable, ProposalRefused
 from harness.execution.clock import Clock
+from harness.execution.workplace import in_scope
 from harness.graph.ratchet import Ratchet
 from harness.proposers import briefing, prompt, registry
 from harness.proposers.protocol import Briefing, Proposer
@@ -149,7 +150,11 @@ class Desk:
         self._recorder.emit(turns.absence(turn.name, "failed_calls", said, until))
 
     def _briefing(self, proposer: Proposer, rules: Rules, number: int, tip: str) -> Briefing:
-        study, started, files = self._study, self._study.started, self._texts(self._overseer.repairing.base(tip, proposer.reads), rules)
+        study, started, files = (
+            self._study,
+            self._study.started,
+            in_scope(self._ratchet.text_at, self._overseer.repairing.base(tip, proposer.reads), rules),
+        )
         assert started is not None, "a study that proposes has started"
         told = briefing.build(
             study, number, tip, files, f"{rules.metric.name}, {rules.metric.direction} is better", rules.ban, self._recorder.folder
@@ -157,7 +162,9 @@ class Desk:
         if not proposer.reads:
             return told
         program = self._recorder.folder.program.read_bytes().decode("utf-8-sig")
-        page = prompt.render(study, self._recorder.folder, program, files, self._texts(started.baseline_commit, rules), rules)
+        page = prompt.render(
+            study, self._recorder.folder, program, files, in_scope(self._ratchet.text_at, started.baseline_commit, rules), rules
+        )
         return told.model_copy(update={"page": page})
 
     def _refuse_unread(self, turn: Turn, number: int, refusal: ProposalRefused, reads: bool) -> None:
@@ -166,6 +173,3 @@ class Desk:
             proposal=number, reason=refusal.reason, detail=str(refusal)[:500], earlier=refusal.earlier, cost_usd=refusal.cost_usd,
             proposer=turn.name, unread=reads,
         ))  # fmt: skip
-
-    def _texts(self, commit: str, rules: Rules) -> dict[str, str]:
-        return {name: self._ratchet.text_at(commit, name) for name in rules.scope.editable}

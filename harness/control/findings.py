@@ -38,6 +38,12 @@ def measured(study: Study, order: Ticket) -> bool:
     return study.row(order.trial).status in MEASURED
 
 
+def lapsed(order: Ticket, why: str) -> FollowedUp:
+    """The journal's word for an order that is not carried out any more."""
+    said = f"the ticket of trial {order.trial} lapses: {why}"[:500]
+    return FollowedUp(trial=order.trial, cause="lapsed", mechanism=Mechanism.REPLAN, detail=said)
+
+
 class Findings:
     """The failed checks of one study."""
 
@@ -54,7 +60,7 @@ class Findings:
             and measured(study, order)
             and not (rules.correction.attempts and study.repairs.made < rules.correction.in_all)
         ):
-            self._lapse(order, "[correction] allows no more repairs")
+            self._recorder.emit(lapsed(order, "[correction] allows no more repairs"))
             order = None
         if best is None or (order is not None and (not measured(study, order) or self._waits(order, best, rules))):
             return
@@ -67,11 +73,7 @@ class Findings:
             if self._ordered(rules, best, check, checks or ()):
                 return
         if order is not None and study.repairs.ticket is not None:
-            self._lapse(order, "the incumbent is another one now")
-
-    def _lapse(self, order: Ticket, why: str) -> None:
-        said = f"the ticket of trial {order.trial} lapses: {why}"
-        self._recorder.emit(FollowedUp(trial=order.trial, cause="lapsed", mechanism=Mechanism.REPLAN, detail=said))
+            self._recorder.emit(lapsed(order, "the incumbent is another one now"))
 
     def _waits(self, order: Ticket, best: TrialRow, rules: Rules) -> bool:
         """Whether an order is still to be carried out; not when the incumbent is another one, or when proposal after proposal was refused."""

@@ -5,7 +5,7 @@ A question comes before its step in the journal, so that a kill in between asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 from harness.artifacts.oversight_events import Climbed
 from harness.artifacts.study import Study
@@ -33,11 +33,11 @@ class Ladder:
     def __init__(self, recorder: Recorder, inbox: Inbox, overlooked: Overlooked | None = None) -> None:
         self._recorder, self._inbox, self._overlooked = recorder, inbox, overlooked
 
-    def climb(self, rules: Rules) -> None:
-        """Take the step that is due, if one is; past rungs that can do nothing to the first that can."""
+    def climb(self, rules: Rules, absent: Collection[str] = ()) -> None:
+        """Take the step that is due, if one is; past rungs that can do nothing to the first that can. `absent`: proposers that are away or have no more ideas."""
         self._moot()
         while stall.is_due(self._study.ladder, rules.stall):
-            step = stall.due(self._study.ladder, rules.stall, self._reach(rules))
+            step = stall.due(self._study.ladder, rules.stall, self._reach(rules, absent))
             assert step is not None, "is_due said so"
             if step.rung == "critic" and not step.passed_over:
                 step = self._criticised(step, rules)
@@ -58,17 +58,12 @@ class Ladder:
     def _study(self) -> Study:
         return self._recorder.study
 
-    def _reach(self, rules: Rules) -> Reach:
-        shares = self._shares(rules)
+    def _reach(self, rules: Rules, absent: Collection[str]) -> Reach:
+        shares, models = turns.shares(self._study, rules), rules.model.names
         return Reach(
             proposers=tuple(shares), near_misses=len(nearmiss.near_misses(self._study, self._recorder.folder, rules.scope.editable)),
-            other_model=stall.other_model(shares, rules.model.names), critic="" if self._overlooked else NO_CRITIC,
+            other_model=stall.other_model(shares, models, absent), absent=stall.other_model(shares, models), critic="" if self._overlooked else NO_CRITIC,
         )  # fmt: skip
-
-    def _shares(self, rules: Rules) -> Mapping[str, float]:
-        started = self._study.started
-        assert started is not None, "a study that climbs has started"
-        return turns.shares(started, rules)
 
     def _criticised(self, step: Climbed, rules: Rules) -> Climbed | None:
         """The step with what the reviewer's model says, or past it with the reason why it says nothing; `None` when it is to be asked later."""

@@ -61,7 +61,7 @@ class Night:
             request.unlink()
             return Stop(reason="asked", sentence="`ratchet stop` asked for it; `ratchet resume` goes on", exit_code=budget.DONE)
         rules, limits, now = self.steering.rules, self.steering.limits, self.clock.now()
-        if self.study.baseline is not None and (word := self.overseer.heed(rules)):
+        if self.study.baseline is not None and (word := self.overseer.heed(rules, self.desk.rota.absent())):
             return word
         if stop := budget.stop(self.study, limits, rules, now):
             return stop

@@ -5,7 +5,7 @@ Each part asks the fold what is due, and journals what it did, so that a restart
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.artifacts.trial_row import TrialRow
@@ -32,13 +32,13 @@ class Overseer:
     reviewing: Reviewing
     watching: Watching
 
-    def heed(self, rules: Rules) -> Stop | None:
-        """Between two trials: answers and deadlines first, then what follows the last trial. A reason to stop, or `None`."""
+    def heed(self, rules: Rules, absent: Collection[str] = ()) -> Stop | None:
+        """Between two trials: answers and deadlines first, then what follows the last trial. A reason to stop, or `None`. `absent`: who cannot propose now."""
         self.inbox.settle(rules)
         self.repairing.follow_up(rules)
         self.findings.follow_up(rules)
         self.watching.look(rules)
-        self.ladder.climb(rules)
+        self.ladder.climb(rules, absent)
         return self.inbox.stop(rules)
 
     def owed(self, number: int, tip: str, rules: Rules) -> Proposal | None:

@@ -13,11 +13,12 @@ from harness.artifacts.oversight_events import FollowedUp, Verified
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.control import turns
-from harness.control.findings import measured
+from harness.control.findings import lapsed, measured
 from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
 from harness.evaluation import causes, closing, findings, packets, tickets
 from harness.evaluation.tickets import Hopeless
+from harness.execution.workplace import in_scope
 from harness.followups import ErrorPacket, Mechanism, Outcome, Ticket
 from harness.proposers import evidence
 from harness.questions import Option
@@ -27,7 +28,6 @@ from harness.trial import CORRECTION, FAILED, OFFLINE, Proposal, Reading, Status
 FOLLOWED = FAILED | {Status.INTERRUPTED, Status.BLOCKED}
 TITLE_CHARS = 120
 MOST_ALIKE = 20  # earlier failures of one kind that are looked at
-LAPSED = "lapsed"
 DONE = {
     Mechanism.RETRY: "the machine is to blame; the same program may come again",
     Mechanism.REPLAN: "this path is given up; the next proposal starts from the incumbent",
@@ -61,11 +61,12 @@ class Repairing:
         """Journal what is done about the last settled trial, if it failed; let tickets lapse whose time is over; take answers up."""
         row = self._study.rows[-1] if self._study.rows else None
         if row is not None and 0 < row.trial > self._study.repairs.followed and _failed(row):
-            self._lapse(f"trial {row.trial} failed before it was carried out")
+            if (waiting := self._study.repairs.ticket) is not None:
+                self._recorder.emit(lapsed(waiting, f"trial {row.trial} failed before it was carried out"))
             self._follow(row, rules)
         ticket = self._study.repairs.ticket
         if ticket is not None and not measured(self._study, ticket) and (why := self._over(ticket, rules)):
-            self._lapse(why)
+            self._recorder.emit(lapsed(ticket, why))
         self._reopen(rules)
 
     def proposal(self, number: int, tip: str, rules: Rules) -> Proposal | None:
@@ -161,16 +162,9 @@ class Repairing:
             return f"its repair was refused ({study.repairs.declined})" if study.repairs.declined else ""
         if not law.crashes:
             return "the rules ask no model to repair a crash ([correction] crashes)"
-        assert study.started is not None, "a study with trials has started"
-        if not set(turns.shares(study.started, rules)) - OFFLINE:
+        if not set(turns.shares(study, rules)) - OFFLINE:
             return "nobody here can read a ticket: search and scripted lists repair no crash"
         return f"{study.repairs.refusals} proposals in its turn did not carry it out" if study.repairs.refusals > law.attempts else ""
-
-    def _lapse(self, why: str) -> None:
-        if (ticket := self._study.repairs.ticket) is not None:
-            self._recorder.emit(FollowedUp(
-                trial=ticket.trial, cause=LAPSED, mechanism=Mechanism.REPLAN, detail=f"the ticket of trial {ticket.trial} lapses: {why}"[:500]
-            ))  # fmt: skip
 
     def _like(self, row: TrialRow, packet: ErrorPacket, rules: Rules) -> int | None:
         """The latest earlier trial with the same error and almost the same change, unless it was mended: one that this repairs, or that changed the same parts."""
@@ -236,7 +230,7 @@ class Repairing:
         return self._texts(row.parent, rules), self._texts(row.commit or row.parent, rules)
 
     def _texts(self, commit: str, rules: Rules) -> dict[str, str]:
-        return {name: self._text_at(commit, name) for name in rules.scope.editable}
+        return in_scope(self._text_at, commit, rules)
 
     def _log(self, row: TrialRow) -> bytes:
         """The end of what the trial's last job printed."""

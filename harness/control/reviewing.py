@@ -17,6 +17,7 @@ from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
 from harness.evaluation import approval, critic
 from harness.execution.clock import Clock
+from harness.execution.workplace import in_scope
 from harness.proposers import reviewer
 from harness.proposers.fence import flat
 from harness.proposers.metering import Meter
@@ -104,7 +105,7 @@ class Reviewing:
                 self._recorder.emit(Lapsed(trial=trial, why=why))
                 continue
             told = Proposal.model_validate_json(self._recorder.folder.proposal(row.proposal).read_bytes())
-            texts = {name: self._text_at(row.commit, name) for name in rules.scope.editable}
+            texts = in_scope(self._text_at, row.commit, rules)
             files: dict[str, str | None] = {name: text for name, text in texts.items() if text != self._text_at(tip, name)}
             return told.model_copy(update={
                 "id": number, "parent": tip, "files": files, "proposer": "person", "model": None, "usage": {}, "cost_usd": None, "replicates": None,

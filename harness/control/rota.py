@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from harness.artifacts.study import Study
 from harness.control import stall, turns
@@ -21,28 +21,26 @@ class Rota:
 
     def turn(self, rules: Rules) -> Turn | None:
         """Whose turn it is; `None`: nobody's now."""
-        study, dry = self._study(), self._dry()
-        return turns.turn(
-            study, rules, stall.shifted(self._shares(rules), rules.model.names, study.ladder.rung, {*study.calls.away, *dry}), dry
-        )
+        study = self._study()
+        shared = stall.shifted(turns.shares(study, rules), rules.model.names, study.ladder.rung, {*study.calls.away, *self._dry()})
+        return turns.turn(study, rules, shared, self._dry())
 
     def stop(self, rules: Rules, seconds: float | None) -> Stop | None:
         """Whether nobody is left to propose; `seconds` are what is left of the night."""
-        return turns.stop(self._study(), rules, self._shares(rules), seconds, self._clock.now(), self._dry())
+        return turns.stop(self._study(), rules, turns.shares(self._study(), rules), seconds, self._clock.now(), self._dry())
 
     def due_back(self) -> list[str]:
         """Whose absence is over."""
         return turns.due_back(self._study().calls, self._clock.now())
 
+    def absent(self) -> set[str]:
+        """Who cannot propose now: away for longer, or without more ideas."""
+        return {*self._study().calls.away}.difference(self.due_back()) | self._dry()
+
     def replicating(self, rules: Rules) -> bool:
         """Whether the model is away and program.md wants replications meanwhile."""
         turn = self.turn(rules)
         return rules.proposer.meanwhile == "replicate" and turn is not None and bool(turn.stands_for)
-
-    def _shares(self, rules: Rules) -> Mapping[str, float]:
-        started = self._study().started
-        assert started is not None, "a study that proposes has started"
-        return turns.shares(started, rules)
 
     def _dry(self) -> set[str]:
         incumbent, digest = self._study().incumbent, self._study().rules_digest

@@ -20,7 +20,6 @@ from harness.trial import FAILED, MEASURED, Proposal, Status
 BEFORE = 6
 EDIT = re.compile(r"([A-Za-z_]\w*): (\S+) -> (\S+)")
 NOISE = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?(?:e[-+]?\d+)?|(?:/[\w.+-]+)+", re.IGNORECASE)
-QUESTIONS = ("schema_passes", "claims_sourced", "delta_inside_scope", "unchanged_kept", "no_side_effect", "old_error_gone")
 
 
 def of_trial(study: Study, folder: StudyDir, rules: Rules, row: TrialRow) -> Seen:
@@ -32,7 +31,7 @@ def of_trial(study: Study, folder: StudyDir, rules: Rules, row: TrialRow) -> See
     printed = _printed(row)
     return Seen(
         trial=row.trial, proposal=row.proposal, status=row.status, reason=verdict.reason if verdict else "", detail=verdict.detail if verdict else "",
-        **_repeated(row, study.rows[:at]), repairs=row.repairs, fingerprint=_fingerprint(row, known), value=_value(row),
+        **_repeated(row, study.rows[:at]), repairs=row.repairs, fingerprint=_fingerprint(row, known), value=row.value,
         sigma=row.noise.sigma if row.noise else 0.0, before=tuple(_earlier(folder, row, one, known) for one in before[-BEFORE:]),
         turned=_turned([*before, row], row), inside=verification.delta_inside_scope if verification else None,
         clean=verification.no_side_effect if verification else None, unproven=_unproven(verification), voids=tuple(study.watch.voids),
@@ -69,7 +68,7 @@ def _fingerprint(row: TrialRow, known: Mapping[int, str]) -> str:
 def _earlier(folder: StudyDir, row: TrialRow, one: TrialRow, known: Mapping[int, str]) -> Earlier:
     mark = _fingerprint(one, known)
     both = (_diff(folder, row), _diff(folder, one)) if mark and mark == _fingerprint(row, known) else ("", "")
-    return Earlier(trial=one.trial, fingerprint=mark, value=_value(one), alike=alike(*both))
+    return Earlier(trial=one.trial, fingerprint=mark, value=one.value, alike=alike(*both))
 
 
 def _diff(folder: StudyDir, row: TrialRow) -> str:
@@ -77,11 +76,6 @@ def _diff(folder: StudyDir, row: TrialRow) -> str:
         return folder.trial(row.folder).diff.read_bytes().decode(errors="replace")
     except OSError:
         return ""
-
-
-def _value(row: TrialRow) -> float | None:
-    """What was read, believed or not."""
-    return row.value
 
 
 def _repeated(row: TrialRow, earlier: Sequence[TrialRow]) -> dict[str, int | bool | None]:
@@ -103,9 +97,7 @@ def _turned(rows: Sequence[TrialRow], row: TrialRow) -> tuple[tuple[str, str], .
 
 
 def _unproven(verification: Verification | None) -> tuple[str, ...]:
-    if verification is None or verification.outcome is not Outcome.ACCEPTED:
-        return ()
-    return tuple(name for name in QUESTIONS if getattr(verification, name) is not True)
+    return verification.unproven if verification is not None and verification.outcome is Outcome.ACCEPTED else ()
 
 
 def _touches(study: Study, folder: StudyDir, rules: Rules, row: TrialRow) -> tuple[str, ...]:
@@ -128,7 +120,7 @@ def _printed(row: TrialRow) -> float | None:
 
 
 def _flatters(rules: Rules, row: TrialRow, printed: float | None) -> bool:
-    value = _value(row)
+    value = row.value
     if printed is None or value is None:
         return False
     ahead = value - printed if rules.metric.direction == "lower" else printed - value
@@ -137,7 +129,7 @@ def _flatters(rules: Rules, row: TrialRow, printed: float | None) -> bool:
 
 def _too_good(rules: Rules, row: TrialRow) -> bool:
     """Beyond the plausible band on the side that would be better."""
-    value, (low, high) = _value(row), rules.metric.plausible
+    value, (low, high) = row.value, rules.metric.plausible
     return value is not None and (value <= low if rules.metric.direction == "lower" else value >= high)
 
 

@@ -18,12 +18,13 @@ DEAF = frozenset({"scripted"})  # a list of edits does what it says, whatever th
 
 class Reach(Record):
     """What the rungs could do in this study. `proposers` are those of the study by name, `near_misses` those that can be combined, `other_model` names what
-    would be asked instead, `critic` says why no reviewer can be asked.
+    would be asked instead, `absent` who would be but is away or has no more ideas, `critic` says why no reviewer can be asked.
     """
 
     proposers: tuple[str, ...]
     near_misses: int = 0
     other_model: str = ""
+    absent: str = ""
     critic: str = ""
 
 
@@ -44,12 +45,12 @@ def due(ladder: Ladder, law: Stall, reach: Reach) -> Climbed | None:
     return Climbed(rung=rung, why=_why(ladder, law))
 
 
-def other_model(shares: Mapping[str, float], models: tuple[str, ...]) -> str:
-    """What would be asked instead of who proposes most: its next model, or another proposer of the mix; '' when there is neither."""
+def other_model(shares: Mapping[str, float], models: tuple[str, ...], absent: Collection[str] = ()) -> str:
+    """What would be asked instead of who proposes most: its next model, or another proposer of the mix; '' when there is neither, or it is `absent`."""
     most = _most(shares)
     if most == MODEL and len(models) > 1:
-        return models[1]
-    return next((name for name in shares if name != most), "")
+        return "" if most in absent else models[1]
+    return next((name for name in shares if name != most and name not in absent), "")
 
 
 def shifted(shares: Mapping[str, float], models: tuple[str, ...], rung: Rung | None, absent: Collection[str]) -> Mapping[str, float]:
@@ -72,7 +73,8 @@ def passes(rung: Rung, reach: Reach) -> str:
     if rung == "combine" and reach.near_misses < 2:
         return "there are no two near misses on the incumbent that change different parts"
     if rung == "other_model" and not reach.other_model:
-        return "there is no other model in [model] names and no other proposer in a mix"
+        there = f"{reach.absent} would be asked instead, but is away or has no more ideas now" if reach.absent else ""
+        return there or "there is no other model in [model] names and no other proposer in a mix"
     return reach.critic if rung == "critic" else ""
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from harness.artifacts.call_events import ModelAway
 from harness.artifacts.calls import Calls
-from harness.artifacts.events import StudyStarted
 from harness.artifacts.study import Study
 from harness.control import budget
 from harness.moments import moment, utc
@@ -27,8 +26,10 @@ class Turn(NamedTuple):
     stands_for: str = ""
 
 
-def shares(started: StudyStarted, rules: Rules) -> Mapping[str, float]:
+def shares(study: Study, rules: Rules) -> Mapping[str, float]:
     """Who proposes, by share: the one that was named on the command line, else what program.md says now."""
+    started = study.started
+    assert started is not None, "a study that proposes has started"
     if not started.proposer_by_rules:
         return {started.proposer: 1.0}
     return {str(name): share for name, share in (rules.proposer.mix or {rules.proposer.kind: 1.0}).items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.artifacts.trial_row import TrialRow
-from harness.evaluation import causes, tickets
+from harness.evaluation import causes, judge, tickets
 from harness.followups import Outcome, Ticket, Verification
 from harness.rules import Rules
 from harness.trial import Bar, JobEnd, Reading, Status, Verdict
@@ -31,13 +31,18 @@ def verify(
         "claims_sourced": all(map(_sourced, readings)) if measured else None,
         "delta_inside_scope": not stray,
         "unchanged_kept": _kept(ticket, before, after, readings, usual, rules),
-        "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS or one.outcome.survivors for one in readings),
+        "no_side_effect": clean(readings),
         "old_error_gone": _gone(ticket, verdict, measured, fingerprint),
     }
     blocked = verdict.reason == causes.NO_TRUTH
     good = all(answer is True for answer in answers.values())
     outcome = Outcome.BLOCKED if blocked else Outcome.ACCEPTED if good else Outcome.ROLLED_BACK
     return Verification(**answers, outcome=outcome, detail=_detail(answers, stray, verdict)[:300])
+
+
+def clean(readings: Sequence[Reading]) -> bool:
+    """Whether no job did anything behind its last word or left a process behind."""
+    return not any(one.outcome.reason in SIDE_EFFECTS or one.outcome.survivors for one in readings)
 
 
 def _sourced(reading: Reading) -> bool:
@@ -84,5 +89,4 @@ def closed(verdict: Verdict, found: Verification, bar: Bar | None) -> Verdict:
     if verdict.status is not Status.KEEP or found.outcome is Outcome.ACCEPTED:
         return verdict
     reason = causes.NOT_VERIFIED if found.delta_inside_scope else causes.OUT_OF_SCOPE
-    later = bar.model_copy(update={"since": bar.since + 1}) if bar else None
-    return verdict.model_copy(update={"status": Status.DISCARD, "reason": reason, "detail": found.detail, "next_bar": later})
+    return judge.discarded(verdict, bar, reason, found.detail)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from harness.checks import Check
 from harness.evaluation.causes import CHECK_LOST, NO_TRUTH, NOT_VERIFIED, OUT_OF_SCOPE
-from harness.evaluation.closing import SIDE_EFFECTS
+from harness.evaluation.closing import clean
+from harness.evaluation.judge import discarded
 from harness.followups import ErrorPacket, Outcome, Ticket, Verification
 from harness.graph import near
 from harness.trial import Bar, Reading, Status, Verdict
@@ -99,7 +100,7 @@ def verify(
         "claims_sourced": None if after is None else _holds(after, ("data", NO_TRUTH), known) and all(map(_ours, readings)),
         "delta_inside_scope": bool(touched) and not stray,
         "unchanged_kept": None if after is None else _kept(before, after),
-        "no_side_effect": not any(one.outcome.reason in SIDE_EFFECTS or one.outcome.survivors for one in readings),
+        "no_side_effect": clean(readings),
         "old_error_gone": None if after is None else order.failed_check in _passing(after),
     }
     hidden = blocked(before, after, touched)
@@ -154,9 +155,7 @@ def closed(verdict: Verdict, found: Verification, bar: Bar | None) -> Verdict:
         return without_truth(verdict, found.detail, bar)
     if found.outcome is Outcome.ACCEPTED or verdict.status not in (Status.KEEP, Status.DISCARD):
         return verdict
-    later = bar.model_copy(update={"since": bar.since + 1}) if bar else verdict.next_bar
-    reason, detail = NOT_VERIFIED if found.delta_inside_scope else OUT_OF_SCOPE, f"rolled back: {found.detail}"
-    return verdict.model_copy(update={"status": Status.DISCARD, "reason": reason, "detail": detail, "next_bar": later})
+    return discarded(verdict, bar, NOT_VERIFIED if found.delta_inside_scope else OUT_OF_SCOPE, f"rolled back: {found.detail}")
 
 
 def held(verdict: Verdict, before: Checks | None, after: Checks | None, bar: Bar | None) -> Verdict:
@@ -164,9 +163,7 @@ def held(verdict: Verdict, before: Checks | None, after: Checks | None, bar: Bar
     lost = sorted(_passing(before or ()) - _passing(after or ()))
     if not lost or verdict.status is not Status.KEEP:
         return verdict
-    later = bar.model_copy(update={"since": bar.since + 1}) if bar else verdict.next_bar
-    detail = f"passed before and no longer does: {', '.join(lost[:3])}"
-    return verdict.model_copy(update={"status": Status.DISCARD, "reason": CHECK_LOST, "detail": detail, "next_bar": later})
+    return discarded(verdict, bar, CHECK_LOST, f"passed before and no longer does: {', '.join(lost[:3])}")
 
 
 def without_truth(verdict: Verdict, detail: str, bar: Bar | None) -> Verdict:

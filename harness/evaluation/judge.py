@@ -90,7 +90,7 @@ def judge_all(
         return second
     if auditing.confirmed(verdict.gain, second.gain):
         return verdict
-    return _discarded(verdict, bar, "not_confirmed", f"with another seed the gain was {second.gain:.4g}, not {verdict.gain:.4g}")
+    return discarded(verdict, bar, "not_confirmed", f"with another seed the gain was {second.gain:.4g}, not {verdict.gain:.4g}")
 
 
 def judge(
@@ -102,7 +102,7 @@ def judge(
     if verdict.status is not Status.KEEP or cpu_cap is None or used is None or used <= (most := _room(rules, bar, cpu_cap)):
         return verdict
     detail = f"it took {used:.1f} CPU seconds; to be kept it may take {most:.1f}, so that what is built on it has room below the cap of {cpu_cap:.1f}"
-    return _discarded(verdict, bar, "no_headroom", detail)
+    return discarded(verdict, bar, "no_headroom", detail)
 
 
 def _room(rules: Rules, bar: Bar, cpu_cap: float) -> float:
@@ -110,8 +110,9 @@ def _room(rules: Rules, bar: Bar, cpu_cap: float) -> float:
     return max(cpu_cap / rules.trial.headroom, SAME_SECONDS * (bar.cpu_seconds or 0.0))
 
 
-def _discarded(verdict: Verdict, bar: Bar, reason: str, detail: str) -> Verdict:
-    later = bar.model_copy(update={"since": bar.since + 1})
+def discarded(verdict: Verdict, bar: Bar | None, reason: str, detail: str) -> Verdict:
+    """The verdict on what is measured and still not kept, for another reason than its number."""
+    later = bar.model_copy(update={"since": bar.since + 1}) if bar else None
     return verdict.model_copy(update={"status": Status.DISCARD, "reason": reason, "detail": detail, "next_bar": later})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,11 @@ def training_limit(rules: Rules, rehearsal: bool) -> float:
     if rehearsal:
         return min(REHEARSAL_SECONDS, trial.train_seconds)
     return trial.amount * (1 + OVERRUN_SHARE) + OVERRUN_SECONDS if trial.clock == "wall" else trial.train_seconds
+
+
+def in_scope(text_at: Callable[[str, str], str], commit: str, rules: Rules) -> dict[str, str]:
+    """What a candidate may change, as it is at a commit; `text_at` reads a file there."""
+    return {name: text_at(commit, name) for name in rules.scope.editable}
 
 
 def needed_files(rules: Rules) -> tuple[str, ...]:

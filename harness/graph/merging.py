@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import symtable
+import warnings
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -22,7 +24,8 @@ class _Hunk(NamedTuple):
 
 
 def merged(base: str, edits: Sequence[str]) -> str | None:
-    """The base with every edit in it; `None` when two touch the same lines, or the result is no program with exactly the symbols changed that they change."""
+    """The base with every edit in it; `None` when two touch the same lines, one takes a name away that another reads, or the result is no
+    program with exactly the symbols changed that they change."""
     old = base.splitlines(keepends=True)
     if len(old) > LONGEST or any(text.count("\n") > LONGEST for text in edits):
         return None
@@ -38,7 +41,26 @@ def merged(base: str, edits: Sequence[str]) -> str | None:
     except SyntaxError:
         return None
     wanted = frozenset[str]().union(*(changed_symbols(base, edit) for edit in edits))
-    return text if changed_symbols(base, text) == wanted else None
+    if changed_symbols(base, text) != wanted or _unbound(text).difference(*map(_unbound, (base, *edits))):
+        return None
+    return text
+
+
+def _unbound(text: str) -> set[tuple[str, str]]:
+    """The names that nothing in a text binds where it reads them, builtins too, each with the name of its block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        blocks = [symtable.symtable(text, "train.py", "exec")]
+    for block in blocks:
+        blocks += block.get_children()
+    found = [(block, one) for block in blocks for one in block.get_symbols()]
+    stored = [(block, one) for block, one in found if one.is_assigned() or one.is_imported()]
+    bound = {one.get_name() for block, one in stored if block is blocks[0] or one.is_declared_global()}
+    return {
+        (block.get_name(), one.get_name())
+        for block, one in found
+        if one.is_referenced() and one.is_global() and one.get_name() not in bound
+    }
 
 
 def _hunks(old: list[str], new: list[str]) -> list[_Hunk]:

@@ -28,7 +28,7 @@ def facts(study: Study) -> dict[str, Any]:
     now = study.ladder
     return {
         "rung": now.rung, "drought": now.drought, "climbs": now.climbs, "steps": [flatten(step, 400) for step in now.steps],
-        "detected": dict(study.repairs.detected),
+        "detected": dict(study.watch.detected),
     }  # fmt: skip
 
 
@@ -38,14 +38,14 @@ def status_lines(study: Study) -> list[str]:
     if study.ladder.steps:
         where = f"on {study.ladder.rung}" if study.ladder.rung else "on the ground"
         lines.append(f"  stall      {where}; the last step: {flatten(study.ladder.steps[-1], 300)}")
-    if study.repairs.detected:
+    if study.watch.detected:
         lines.append(f"  detected   {counts(study)}; the last: {_found(study.watch.findings[-1])}")
     return lines
 
 
 def counts(study: Study) -> str:
     """`oscillation 2, blind retry 1`."""
-    order = sorted(study.repairs.detected.items(), key=lambda item: (-item[1], item[0]))
+    order = sorted(study.watch.detected.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{_name(detector)} {count}" for detector, count in order)
 
 
@@ -57,7 +57,7 @@ def section(study: Study) -> str:
         parts.append(
             f"## Stalls\n\nThe stall ladder took {plural(study.ladder.climbs, 'rung')}. Its steps with their reasons, the latest last:\n\n{steps}"
         )
-    if study.repairs.detected:
+    if study.watch.detected:
         found = "\n".join(f"- {md(_found(one), 400)}" for one in study.watch.findings[-SHOWN:])
         parts.append(f"## Detected\n\nDetected: {counts(study)}. The latest:\n\n{found}")
     return "\n\n".join(parts)
