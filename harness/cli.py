@@ -66,7 +66,7 @@ def run(
 @Project
 @AsJson
 def plan(program: Path | None, proposer: str | None, offline: bool, project: Path, as_json: bool, **amounts: Any) -> None:
-    """What a night would come to, before it starts; changes nothing. Exit code 2 when `ratchet run` would refuse."""
+    """What a night would come to, before it starts; changes nothing. Exit code 2 when `ratchet run` would refuse; a device in use is only said."""
     from harness.control.limits import checked
     from harness.control.outlook import look
     from harness.views import plan as view

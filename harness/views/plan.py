@@ -199,7 +199,8 @@ def as_dict(seen: Outlook) -> dict[str, Any]:
 
 
 def _assumptions(seen: Outlook) -> Sequence[str]:
-    said = [seen.pace.said, *(tariff.said for tariff in seen.tariffs)]
+    night = "the shortest night has only the quickest trials, the longest only the slowest; none begins that would by the mean so far pass the end"
+    said = [seen.pace.said, night, *(tariff.said for tariff in seen.tariffs)]
     if seen.tariffs:
         said.append(f"1 to {MORE_PROPOSALS:g} proposals become one trial")
     if seen.wait.high:
