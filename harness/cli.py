@@ -66,7 +66,7 @@ def run(
 @Project
 @AsJson
 def plan(program: Path | None, proposer: str | None, offline: bool, project: Path, as_json: bool, **amounts: Any) -> None:
-    """What a night would come to, before it starts; changes nothing. Exit code 2 when `ratchet run` would refuse."""
+    """What a night would come to, before it starts; changes nothing. Exit code 2 when `ratchet run` would refuse; a device in use is only said."""
     from harness.control.limits import checked
     from harness.control.outlook import look
     from harness.views import plan as view
@@ -145,13 +145,13 @@ def show(trial: int, tag: str | None, project: Path, as_json: bool) -> None:
 @Project
 @AsJson
 def log(tag: str | None, project: Path, as_json: bool) -> None:
-    """All trials, newest first, with commit, status and reading."""
+    """All trials, newest first, with commit, status and reading; between them what was refused, and the edits of program.md."""
     from harness.graph import lineage
     from harness.views import show as view
 
     _, study = loaded(project, tag)
     entries = lineage.log(study)
-    click.echo(json.dumps([entry.model_dump(mode="json") for entry in entries]) if as_json else view.log_text(entries))
+    click.echo(json.dumps([entry.model_dump(mode="json") for entry in entries]) if as_json else view.log_text(entries, study))
 
 
 @cli.command()

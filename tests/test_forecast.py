@@ -75,7 +75,10 @@ def test_time_ends_the_night_when_trials_do_not_fit() -> None:
     found = night(Limits(trials=1000, deadline=NOW + timedelta(hours=1), hours=8))
     assert found.ends == ("deadline",)
     assert (found.trials.low, found.trials.high) == ((3600 - 330) // 110, (3600 - 270) // 90)
-    assert found.latest is not None and found.latest <= NOW + timedelta(hours=1)
+    assert found.hours == Span(low=(330 + 29 * 110) / 3600, high=1) and found.latest == NOW + timedelta(hours=1)
+    found = night(Limits(hours=2), Pace(seconds=Span(high=1300), said=""))
+    assert found.hours == Span(low=5 * 1300 / 3600, high=2), "only the slowest trials leave some of it, quicker ones may use up all"
+    assert night(Limits(hours=2, trials=99), Pace(seconds=Span(high=1300), said="")).hours == Span(high=2)
 
 
 def test_which_limit_ends_it_may_depend_on_the_pace() -> None:

@@ -55,7 +55,7 @@ def test_what_models_may_use_is_used_up_by_what_a_trial_took_so_far() -> None:
     assert found.trials == 100 and found.end is not None and found.end.limit == "trials"
     said = pace_text.sentence(of)
     assert (
-        said.startswith("100 trials by the end, about ")
+        said.startswith("at this pace 100 trials by the end, about ")
         and "; dollars used up after 40 more trials, about " in said
         and said.endswith("; dollars come first")
     )
@@ -70,7 +70,7 @@ def test_a_limit_that_is_passed_is_reached_now() -> None:
 def test_before_a_trial_is_done_the_pace_is_unknown_and_never_nought() -> None:
     of = make.study(0, stop=False, of=make.Night(limits={"trials": 9}))
     assert at_this_pace(of) is None and status.as_dict(of)["at_this_pace"] is None
-    assert "  pace       at this pace unknown until a trial after the baseline is done" in status.as_text(of)
+    assert "  forecast   unknown until a trial after the baseline is done" in status.as_text(of)
     assert "at this pace" not in status.as_text(Study())
 
 
@@ -81,7 +81,7 @@ def test_a_study_that_is_over_has_no_pace() -> None:
 
 def test_without_a_limit_nothing_ends_it_and_times_without_a_zone_or_sense_do_no_harm() -> None:
     of = study()
-    assert pace_text.sentence(of) == "no limit of trials or time ends it; 6 min a trial"
+    assert pace_text.sentence(of) == "at this pace no limit of trials or time ends it; 6 min a trial"
     assert status.as_dict(of)["at_this_pace"]["trials_by_the_end"] is None
     assert reached(study(deadline="2026-03-08T23:00:00", at="2026-03-08T22:00:00")) == {"deadline": (10, "2026-03-08T23:00:00+00:00")}
     assert reached(study(deadline="07:30")) == {}
@@ -93,10 +93,10 @@ def test_status_and_board_show_it_and_programs_get_it() -> None:
     of = study(trials=100, hours=8)
     facts = json.loads(json.dumps(status.as_dict(of), allow_nan=False))["at_this_pace"]
     assert (facts["trials_by_the_end"], facts["first"], facts["seconds_a_trial"]) == (78, "hours", 360.0)
-    assert "  pace       at this pace 78 trials by the end, about " in status.as_text(of)
+    assert "  forecast   at this pace 78 trials by the end, about " in status.as_text(of)
     stream = io.StringIO()
     Rich(file=stream, width=300).print(board(of, "training", {}))
-    assert "pace  at this pace 78 trials by the end" in stream.getvalue()
+    assert "then  at this pace 78 trials by the end" in stream.getvalue()
 
 
 def test_repairs_and_reviews_left_are_those_of_the_last_decision_less_what_was_made_since() -> None:

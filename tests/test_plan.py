@@ -13,6 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness import cli
+from harness.artifacts.events import Entry, Settled
+from harness.artifacts.study import Study
 from harness.control.limits import Limits, at_start
 from harness.control.outlook import Outlook, look
 from harness.errors import RatchetError, RulesInvalid
@@ -21,7 +23,7 @@ from harness.execution.device import Lock, lock_folder
 from harness.rules import Rules, parse
 from harness.views import plan, rules_text
 from tests.messages_stub import error_status, stub, text
-from tests.projects import ROOT, edits_file, git, run_study, set_rules
+from tests.projects import ROOT, Seen, edits_file, git, run_study, set_rules
 
 MODEL = '[proposer]\nkind = "anthropic"\n[model]\nkey = "PLAN_KEY"\n[stop]\ndollars = 5'
 AGENT = '[proposer]\nkind = "command"\ncommand = ["agent-of-mine", "{prompt_file}"]'
@@ -293,11 +295,42 @@ def test_earlier_studies_of_the_same_budget_tell_how_long_a_trial_takes(project:
     assert "unknown until the baseline" in flat(planned(project)[1])
 
 
-def test_a_device_in_use_is_said_with_its_holder_and_no_lock_is_taken(project: Path) -> None:
+def test_a_device_in_use_is_said_with_its_holder_and_refuses_nothing(project: Path) -> None:
     with Lock(lock_folder() / "cpu.lock", "the device cpu"):
         code, page = planned(project)
-    assert code == 2 and f"the device cpu is in use by process {os.getpid()}" in flat(page)
-    assert planned(project)[0] == 0
+        told = facts(project)
+        lose_data(project)
+        broken = planned(project)
+    assert code == 0 and "It can start with `ratchet run --tag NAME`. To know before: - the device cpu is in use by" in flat(page)
+    assert f"by process {os.getpid()} (" in flat(page) and told["can_start"] and "is in use" in told["findings"][0]
+    assert broken[0] == 2 and "is in use" in broken[1], "what is wrong is still refused"
+
+
+def test_an_edit_is_checked_while_its_own_night_runs(project: Path, tmp_path: Path) -> None:
+    said: list[tuple[int, str]] = []
+
+    def check(entry: Entry, study: Study) -> None:
+        if not said and isinstance(entry.event, Settled) and entry.event.trial == 1:
+            set_rules(project, '[ban]\naxes = ["VALUE"]')
+            said.append(planned(project, "--offline"))
+            set_rules(project, '[keep]\nruel = "strict"')
+            with pytest.raises(RulesInvalid, match=r"program\.md:\d+: unknown key 'ruel' in \[keep\]"):
+                planned(project, "--offline")
+
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.3}]), seen=Seen(on_event=check))
+    assert said[0][0] == 0 and "refused: a change of VALUE" in said[0][1] and "the device cpu is in use by process" in flat(said[0][1])
+
+
+def test_the_page_says_once_when_a_question_takes_its_default_and_what_is_sent(project: Path) -> None:
+    set_rules(project, "[escalation]\nanswer_minutes = 90")
+    page = flat(planned(project)[1])
+    assert page.count("default after 90 min") + page.count("default after 1 h 30 min") == 1 and page.count("default") == 1
+    assert page.count("sent") == 1 and "no message is sent anywhere ([escalation] channels)" in page
+
+
+def test_the_page_says_what_the_range_of_the_night_assumes(project: Path) -> None:
+    page = flat(planned(project)[1])
+    assert "the shortest night has only the quickest trials, the longest only the slowest" in page
 
 
 def test_a_proposer_of_ones_own_has_a_page_and_an_unknown_bill(project: Path, tmp_path: Path) -> None:
@@ -342,8 +375,7 @@ def law(lines: str) -> tuple[Rules, Limits]:
         ("[keep]", "review", "no keep is reviewed"),
         ('[review]\nadded_lines = 10\nmemory_percent = 5\nsymbols = ["f"]\nimplausible = true\ncriteria = ["a b"]\nmodel = "m"', "review",
          "a keep that adds more than 10 lines or takes 5 % more memory or changes f or gains more than 10% of the bar is reviewed by m (1 criterion, 20 reviews in all); no verdict, no keep"),
-        ("[keep]", "escalation", "5 failed trials or 50 refused proposals in a row end the night (exit code 3); a question takes its default after 8 h 00 min; nothing is sent"),
-        ('[escalation]\nchannels = ["A", "B"]\nquiet = ["22:30", "06:30"]\nmessages = 3', "escalation", "up to 3 messages to A or B, none from 22:30 to 06:30"),
+        ("[keep]", "escalation", "5 failed trials or 50 refused proposals in a row end the night (exit code 3); a question takes its default after 8 h 00 min"),
         ('[log]\ncheckpoints = "all"', "log", "the models of all trials stay"),
         ('[run]\ndevice = "cuda"\nthreads = 8', "run", "with 8 threads on the GPU"),
         ('[proposer]\nmeanwhile = "stop"', "proposer", "5 calls in a row without an edit, an outage or a limit used up ends the night"),

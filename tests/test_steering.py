@@ -117,11 +117,12 @@ def test_fixed_then_broken_then_fixed(desk: Desk) -> None:
     desk.edit("no block\n")
     assert desk.rule == "strict"
     desk.edit(strict)
-    assert desk.said == ["rules_changed", "warned"], "back to what is in force: nothing changed"
+    assert desk.said == ["rules_changed", "warned", "rules_changed"] and "diff=''" in str(desk.last), "back to what is in force: it is said"
+    desk.steering.reread(NOW)
     desk.edit("no block\n")
-    assert desk.said == ["rules_changed", "warned", "warned"], "broken again is said again"
+    assert desk.said[3:] == ["warned"], "broken again is said again"
     desk.edit(TEXT)
-    assert desk.said[3:] == ["rules_changed"]
+    assert desk.said[4:] == ["rules_changed"]
     assert desk.rule == "debiased"
 
 
@@ -133,17 +134,17 @@ def test_each_new_way_to_be_broken_is_said(desk: Desk) -> None:
     assert desk.said == ["warned"] * 3
 
 
-def test_a_deleted_file_is_said_once_and_its_return_is_no_change(desk: Desk) -> None:
+def test_a_deleted_file_is_said_once_and_its_return_changes_nothing(desk: Desk) -> None:
     desk.program.unlink()
     for _ in range(3):
         desk.steering.reread(NOW)
     assert desk.said == ["warned"]
     assert "No such file or directory; the last valid rules stay in force" in str(desk.last)
     desk.edit(TEXT)
-    assert desk.said == ["warned"]
+    assert desk.said == ["warned", "rules_changed"] and "diff=''" in str(desk.last)
     desk.program.unlink()
     desk.steering.reread(NOW)
-    assert desk.said == ["warned", "warned"]
+    assert desk.said == ["warned", "rules_changed", "warned"]
 
 
 REVIEW = '[review]\nsymbols = ["VALUE"]\ncriteria = ["it keeps the contract"]\n'

@@ -144,8 +144,5 @@ def test_an_address_in_the_place_of_a_name_is_refused_without_repeating_it() -> 
 def test_the_plan_shows_names_and_never_what_they_hold() -> None:
     law = Escalation(channels=("A", "B"), quiet=("22:30", "06:30"))
     told = channels_sentence(law, {"A": "ntfy://s3cret"})
-    assert told == (
-        "a question that nobody answers in 480 minutes takes its default; 10 messages at most, none between 22:30 and 06:30, "
-        "to A (set), B (not set: nothing goes there)"
-    )
+    assert told == ("in `ratchet inbox`; 10 messages at most, none between 22:30 and 06:30, to A (set), B (not set: nothing goes there)")
     assert "no message is sent anywhere" in channels_sentence(Escalation(), {})

@@ -52,12 +52,13 @@ class Resumed(Record):
 
 
 class RulesChanged(Record):
-    """A valid edit of program.md, in force from the next trial on; `limits` when it changed how much may be done."""
+    """A valid edit of program.md, in force from the next trial on, or with the old digest: a refused one was taken back. `limits`: as edited, `over`: warnings it mended."""
 
     kind: Literal["rules_changed"] = "rules_changed"
     digest: str
     diff: str
     limits: dict[str, str | int | float | None] | None = None
+    over: tuple[str, ...] = ()
 
 
 class Warned(Record):

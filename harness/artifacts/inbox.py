@@ -66,11 +66,12 @@ class Inbox(BaseModel):
         """A person took the study up again after its end: she has seen what was open, and what did not arrive is said anew."""
         self.resumed_at, self.failing = at, {}
 
-    def warned(self, code: str, message: str) -> None:
-        """A warning that is told, or that is said once."""
-        if code == RULES and "stay in force" in message:
-            self.complaint = message
+    def warned(self, code: str, message: str) -> bool:
+        """A warning that is told, or that is said once; whether it is a new one of an edit that is not in force."""
+        refused, known = code == RULES and "stay in force" in message, self.complaint
+        self.complaint = message if refused else known
         self.capped = self.capped or code == CAP
+        return refused and message != known
 
     def sending(self, event: Sending) -> None:
         """A message counts from here, delivered or not."""

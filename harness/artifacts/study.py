@@ -14,16 +14,18 @@ from harness.artifacts import events as ev
 from harness.artifacts import journal, overseen, taken
 from harness.artifacts.call_events import Answered, ModelAway, ModelBack
 from harness.artifacts.calls import Calls
-from harness.artifacts.inbox import Inbox
+from harness.artifacts.inbox import RULES, Inbox
 from harness.artifacts.journal import Position
 from harness.artifacts.ladder import Ladder, Reviewing
 from harness.artifacts.repairs import Repairs
-from harness.artifacts.trial_row import Refusal, TrialRow
+from harness.artifacts.trial_row import Edit, Refusal, TrialRow
 from harness.artifacts.watch import Watch
 from harness.errors import StudyUnknown
 from harness.trial import FAILED, MEASURED, OFFLINE, OWED, Bar, Noise, Status, Stop
 
 REMEMBERED = 400
+PAST = "past, program.md was mended since; "
+EDITS, EDIT_CHARACTERS = 100, 2000
 
 
 class Study(BaseModel):
@@ -64,6 +66,7 @@ class Study(BaseModel):
     baseline_seconds: float = 0.0
     settled_elapsed: float = 0.0
     warnings: list[str] = Field(default_factory=list)
+    edits: list[Edit] = Field(default_factory=list)
     stop: Stop | None = None
     row_count: int = 0
     rows: list[TrialRow] = Field(default_factory=list, exclude=True)
@@ -107,7 +110,9 @@ def _resumed(study: Study, event: ev.Resumed) -> None:
 
 
 def _rules(study: Study, event: ev.RulesChanged) -> None:
-    study.rules_digest = event.digest
+    back, study.rules_digest = event.digest == study.rules_digest, event.digest
+    _edited(study, event.diff, event.digest, back)
+    study.warnings = [f"{PAST}{one}" if one in event.over or one.startswith(f"{RULES}: ") else one for one in study.warnings]
     study.limits = dict(event.limits) if event.limits is not None else study.limits
     study.inbox.complaint = ""
     study.calls.reopen()
@@ -115,7 +120,13 @@ def _rules(study: Study, event: ev.RulesChanged) -> None:
 
 def _warned(study: Study, event: ev.Warned) -> None:
     study.warnings = [*study.warnings, f"{event.code}: {event.message}"][-50:]
-    study.inbox.warned(event.code, event.message)
+    if study.inbox.warned(event.code, event.message):
+        _edited(study, event.message)
+
+
+def _edited(study: Study, said: str, digest: str = "", back: bool = False) -> None:
+    one = Edit(at=study.last_at, after=study.row_count - 1, said=said[:EDIT_CHARACTERS], digest=digest, back=back)
+    study.edits = [*study.edits, one][-EDITS:]
 
 
 def _proposed(study: Study, event: ev.Proposed) -> None:
@@ -133,7 +144,8 @@ def _refused(study: Study, event: ev.Refused) -> None:
     if event.unread:
         study.calls.counted(event.proposer)
     axis, edit = (pending.axis, pending.edit) if pending else ("", "")
-    said = Refusal(proposal=event.proposal, reason=event.reason, detail=event.detail[:200], axis=axis, edit=edit, earlier=event.earlier)
+    said = Refusal(proposal=event.proposal, reason=event.reason, detail=event.detail[:200], axis=axis, edit=edit, earlier=event.earlier,
+                   at=study.last_at, after=study.row_count - 1)  # fmt: skip
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1

@@ -50,7 +50,7 @@ class TrialRow(Record):
 
 
 class Refusal(Record):
-    """A proposal that did not run; `earlier` is the trial that was the same or nearly."""
+    """A proposal that did not run; `earlier` is the trial that was the same or nearly. `at` and `after` as in `Edit`."""
 
     proposal: int
     reason: str
@@ -58,3 +58,18 @@ class Refusal(Record):
     axis: str
     edit: str
     earlier: int | None = None
+    at: str = ""
+    after: int = -1
+
+
+class Edit(Record):
+    """An edit of program.md: in force with its digest and diff, or refused, without a digest, and why. `after`: the last settled trial, -1 before the baseline.
+
+    `back`: after a refused one the file is again what is in force.
+    """
+
+    at: str
+    after: int
+    said: str
+    digest: str = ""
+    back: bool = False

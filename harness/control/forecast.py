@@ -60,10 +60,11 @@ def pace_of_rules(rules: Rules) -> Pace:
     limit = trial.amount * (1 + WALL_SHARE) + WALL_SECONDS if trial.clock == "wall" else trial.train_seconds
     most = trial.setup_seconds + limit + trial.evaluate_seconds
     if trial.clock == "tokens":
-        said = "no earlier study tells how long so many tokens take: unknown until the baseline; the upper end is all limits used up"
+        said = "no earlier study tells how long so many tokens take: unknown until the baseline; the upper end is all limits used up, once each"
         return Pace(seconds=Span(high=most), said=said)
     least = trial.amount / (rules.run.threads if trial.clock == "cpu" else 1) * (1 + AROUND)
-    return Pace(seconds=Span(low=min(least, most), high=most), said=f"the {trial.clock} clock and {AROUND:.0%} around it, up to all limits")
+    said = f"the {trial.clock} clock and {AROUND:.0%} around it, up to all limits used up, once each"
+    return Pace(seconds=Span(low=min(least, most), high=most), said=said)
 
 
 def pace_of_studies(means: Sequence[tuple[float, int]]) -> Pace:
@@ -95,13 +96,13 @@ def night(
     allowed: Limits, now: datetime, pace: Pace, wait: Span, readings: int, demanded: Demand, shares: Mapping[str, float], meanwhile: str
 ) -> Forecast:
     """The night as these limits, this pace and this demand leave it."""
-    ends = meanwhile in ENDS and not set(shares) & OFFLINE
-    cases = []
+    ends, cases, whole = meanwhile in ENDS and not set(shares) & OFFLINE, [], available(allowed, now)
     for seconds, waited in ((pace.seconds.low, wait.low), (pace.seconds.high, wait.high)):
         for dear in (False, True):
             each = None if seconds is None else seconds + (waited or 0.0)
-            cases.append(_case(allowed, available(allowed, now), (seconds, each, readings), demanded, dear, ends))
-    hours = _span([None if case.seconds is None else case.seconds / 3600 for case in cases], "low")
+            cases.append(_case(allowed, whole, (seconds, each, readings), demanded, dear, ends))
+    spent = [*(case.seconds for case in cases), *(whole[0] for case in cases if case.end == whole[1])]  # to the last second
+    hours = _span([None if seconds is None else seconds / 3600 for seconds in spent], "low")
     after = [math.floor(case.modelled) for case in cases if case.used_up and case.modelled is not None]
     return Forecast(
         trials=_span([case.trials for case in cases], "high"), hours=hours, dollars=_taken(cases, demanded, "dollars", allowed.dollars),

@@ -62,6 +62,13 @@ def new(before: Sequence[Finding], after: Sequence[Finding]) -> list[str]:
     return [f"program.md:{one.line}: {one.said}" for one in after if _unnumbered(one.said) not in known]
 
 
+def over(said: Sequence[str], after: Sequence[Finding]) -> tuple[str, ...]:
+    """Of a study's warnings those of the lint that a text with the findings `after` does not earn; none when these may not be all."""
+    now = {_unnumbered(one.said) for one in after}
+    mended = (one for one in said if one.startswith("lint: ") and _unnumbered(one.split(": ", 2)[-1]) not in now)
+    return tuple(mended) if len(after) < MOST else ()
+
+
 def _unlike(found: Iterator[Finding]) -> Iterator[Finding]:
     """Each once, as they come: who takes the first few does not compute the others."""
     known = set[Finding]()

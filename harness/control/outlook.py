@@ -23,7 +23,7 @@ from harness.control.preconditions import cage, describe, examine
 from harness.control.steering import doubts
 from harness.control.tariffs import Aside, Span, Tariff
 from harness.control.wishes import Finding
-from harness.errors import InfrastructureFault, JournalCorrupt, Locked, RulesInvalid, UserFault
+from harness.errors import InfrastructureFault, JournalCorrupt, RulesInvalid, UserFault
 from harness.evaluation import noise
 from harness.execution import device as devices
 from harness.execution.clock import Clock, SystemClock
@@ -113,7 +113,6 @@ def look(
     data = notes.keep(lambda: describe(project, rules), "data")
     notes.keep(lambda: cage(project, rules, device, data), "sandbox")
     files = notes.keep(lambda: _baseline(project, rules)) or {}
-    notes.keep(lambda: _must_be_free(device))
     earlier = _earlier(project)
     alike = _alike(rules, device, earlier)
     pace = _pace(rules, alike)
@@ -128,6 +127,7 @@ def look(
     night = forecast.with_asides(night, beside, allowed)
     paid = _paid(rules, shares, tuple(warned) if warned is not None else None)
     findings = [
+        *_in_use(device),
         *(warned or []),
         *_concerns(rules, shares, allowed, paid, offline),
         *forecast.concerns(allowed, now, pace, readings, tariff),
@@ -149,15 +149,12 @@ def _baseline(project: Path, rules: Rules) -> dict[str, str]:
     return {name: texts[name] for name in rules.scope.editable}
 
 
-def _must_be_free(device: Device | None) -> None:
-    """Nobody holds the device now."""
-    if device is None:
-        return
-    path = devices.lock_path(device)
-    holder = devices.read_holder(path)
-    if holder is not None:
-        said = f"the device {device.lock_name} is in use by process {holder['pid']} ({path}); wait for it or stop it with `ratchet stop`"
-        raise Locked(said)
+def _in_use(device: Device | None) -> list[str]:
+    """Who holds the device now: nothing is wrong with the rules, so this refuses nothing."""
+    holder = devices.read_holder(path := devices.lock_path(device)) if device else None
+    if device is None or holder is None:
+        return []
+    return [f"the device {device.lock_name} is in use by process {holder['pid']} ({path}): another night has to wait until it is free"]
 
 
 def _earlier(project: Path) -> list[tuple[Rules, Study]]:

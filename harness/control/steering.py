@@ -51,8 +51,8 @@ class Steering:
         except OSError as error:
             self._complain(f"missing:{error.errno}", f"{self._program}: {error.strerror}; the last valid rules stay in force")
             return self.rules
-        digest = hashlib.sha256(raw).hexdigest()
-        if digest == self._seen:
+        digest, study = hashlib.sha256(raw).hexdigest(), self._recorder.study
+        if digest == self._seen and not (study.inbox.complaint and digest == study.rules_digest):
             return self.rules
         try:
             new = read(raw, self._program)
@@ -63,8 +63,10 @@ class Steering:
             self._complain(f"refused:{digest}", f"{error}; the last valid rules stay in force")
             return self.rules
         self._seen = digest
-        if digest != self._recorder.study.rules_digest:
+        if digest != study.rules_digest:
             self._adopt(new, raw, now)
+        elif study.inbox.complaint:
+            self._recorder.emit(RulesChanged(digest=digest, diff=""))
         self.rules = new
         return new
 
@@ -74,14 +76,15 @@ class Steering:
         diff = difference(_lines(stored_bytes), _lines(raw))
         amended, self.flags = self._amended(new, now), {}
         allowed = amended.model_dump(mode="json") if amended != self.limits else None
-        for said in lint.new(doubts(stored_bytes, self.rules, now) if stored_bytes else (), doubts(raw, new, now)):
-            if f"lint: {said}" not in self._recorder.study.warnings:
+        after, known = doubts(raw, new, now), self._recorder.study.warnings
+        for said in lint.new(doubts(stored_bytes, self.rules, now) if stored_bytes else (), after):
+            if f"lint: {said}" not in known:
                 self._recorder.emit(Warned(code="lint", message=said))  # first: a kill after it says it once, one before it loses nothing
         adopted = self._recorder.folder.adopted(new.digest)
         adopted.parent.mkdir(exist_ok=True)
         durable.replace(adopted, raw)
         durable.crash_point("rules_stored")
-        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:DIFF_CHARACTERS], limits=allowed))
+        self._recorder.emit(RulesChanged(digest=new.digest, diff=diff[:DIFF_CHARACTERS], limits=allowed, over=lint.over(known, after)))
         durable.replace(stored, raw)
 
     def _amended(self, new: Rules, now: datetime) -> Limits:

@@ -135,7 +135,7 @@ def board(study: Study, phase: str, point: dict[str, Any]) -> Any:
     bar.add_row(ProgressBar(total=1.0, completed=progress, width=30), Text(f"{progress:4.0%}"), Text(_numbers(point)))
     lines = [Text(f"{job}   {phase}", style="bold"), Text(f"gain  {status.gain_text(study)}")]
     lines.append(Text(f"left  {status.budget_sentence(study)}"))
-    lines.append(Text(f"pace  at this pace {pace_text.sentence(study) or 'nothing more'}"))
+    lines.append(Text(f"then  {pace_text.sentence(study) or 'nothing more'}"))
     lines += [Text(status.row_text(row), style=_style(row)) for row in study.rows[: -status.LAST - 1 : -1]]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"

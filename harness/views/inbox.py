@@ -97,11 +97,10 @@ def report_section(study: Study) -> str:
 
 def channels_sentence(law: Escalation, environment: Mapping[str, str] = os.environ) -> str:
     """Where messages would go, for `ratchet plan`: names of variables, and whether they are set; never what they hold."""
-    asked = f"a question that nobody answers in {law.answer_minutes:g} minutes takes its default"
     if not law.channels or not law.messages:
-        return f"{asked}; no message is sent anywhere ([escalation] {'channels' if not law.channels else 'messages'})"
+        return f"in `ratchet inbox`; no message is sent anywhere ([escalation] {'channels' if not law.channels else 'messages'})"
     names = ", ".join(
         f"{flatten(name, 60)} ({'set' if environment.get(name, '').strip() else 'not set: nothing goes there'})" for name in law.channels
     )
     hours = f", none between {law.quiet[0]} and {law.quiet[1]}" if law.quiet else ""
-    return f"{asked}; {plural(law.messages, 'message')} at most{hours}, to {names}"
+    return f"in `ratchet inbox`; {plural(law.messages, 'message')} at most{hours}, to {names}"

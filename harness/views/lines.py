@@ -38,6 +38,8 @@ def _resumed(event: ev.Resumed, study: Study) -> str:
 
 
 def _rules(event: ev.RulesChanged, study: Study) -> str:
+    if study.edits[-1].back:
+        return f"program.md is again what is in force ({event.digest[:12]})"
     return f"program.md changed (now {event.digest[:12]}); in force from now on"
 
 
@@ -143,6 +145,5 @@ _TELLERS: dict[type, Callable[[Any, Study], str]] = {
     Reviewed: reviewing.told, Lapsed: lambda event, _study: flatten(event.why, 300),
     ModelAway: _away, ModelBack: _back, ev.StudyStarted: _started, ev.Resumed: _resumed, ev.RulesChanged: _rules, ev.Warned: _warned, ev.Refused: _refused, ev.Begun: _begun,
     ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped, Escalated: _escalated, Resolved: _resolved,
-    ev.Scored: _scored, ev.Interrupted: _interrupted, ev.Settled: _settled, ev.BarMoved: _bar_moved, ev.Stopped: _stopped,
     FollowedUp: _followed, Verified: _verified,
 }  # fmt: skip

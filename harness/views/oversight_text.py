@@ -63,11 +63,7 @@ def _review(rules: Rules) -> str:
 def _escalation(rules: Rules) -> str:
     law = rules.escalation
     ends = f"{law.consecutive_crashes:,} failed trials or {law.refused_proposals:,} refused proposals in a row end the night (exit code 3)"
-    answer = f"a question takes its default after {duration(law.answer_minutes * 60)}"
-    if not law.channels or not law.messages:
-        return f"{ends}; {answer}; nothing is sent"
-    quiet = f", none from {law.quiet[0]} to {law.quiet[1]}" if law.quiet else ""
-    return f"{ends}; {answer}; up to {plural(law.messages, 'message')} to {listed(law.channels)}{quiet}"
+    return f"{ends}; a question takes its default after {duration(law.answer_minutes * 60)}"
 
 
 def _times(count: int) -> str:

@@ -25,7 +25,7 @@ def facts(study: Study) -> dict[str, Any] | None:
 def status_lines(study: Study) -> list[str]:
     """For `ratchet status`."""
     said = sentence(study)
-    return [f"  pace       at this pace {said}"] if said else []
+    return [f"  forecast   {said}"] if said else []
 
 
 def sentence(study: Study) -> str:
@@ -50,7 +50,7 @@ def sentence(study: Study) -> str:
         if found.first and len(found.reached) > 1
         else ""
     )
-    return f"{'; '.join(said)}{first}"
+    return f"at this pace {'; '.join(said)}{first}"
 
 
 def _clock(one: Reached) -> str:

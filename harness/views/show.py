@@ -10,7 +10,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.artifacts.trial_row import TrialRow
 from harness.graph.lineage import LogEntry
 from harness.trial import FAILED, Proposal, Reading
-from harness.views import models, reviewing, status
+from harness.views import edits, models, reviewing, status
 from harness.views.device import conditions_text
 from harness.views.results import budget_text
 from harness.views.text import flatten, number, signed
@@ -98,12 +98,10 @@ def _verdict(row: TrialRow) -> list[str]:
     return lines
 
 
-def log_text(entries: Sequence[LogEntry]) -> str:
-    """One line a trial; `*` marks the chain from the baseline to the incumbent."""
-    if not entries:
-        return "no trial yet"
-    return "\n".join(
+def log_text(entries: Sequence[LogEntry], study: Study) -> str:
+    """One line a trial, newest first, `*` marks the chain from the baseline to the incumbent; between them refusals and edits of program.md."""
+    told = [(after, at, said) for after, at, said in edits.log_lines(study)]
+    told += [(e.trial, "",
         f"{'*' if e.on_path else ' '} {e.trial:>5}  {(e.commit or '')[:12]:12}  {e.status.value if e.status else 'running':11} "
-        f"{number(e.value, 6, '-'):>10}  {signed(e.gain, 4, '-'):>9}  {flatten(e.title, 80)}"
-        for e in entries
-    )
+        f"{number(e.value, 6, '-'):>10}  {signed(e.gain, 4, '-'):>9}  {flatten(e.title, 80)}") for e in entries]  # fmt: skip
+    return "\n".join(said for _, _, said in sorted(told, reverse=True)) or "no trial yet"

@@ -14,7 +14,7 @@ from harness.artifacts.gains import believed_value
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
 from harness.trial import MEASURED, Status
-from harness.views import inbox, left, models, pace_text, repairs, reviewing, stalls
+from harness.views import edits, inbox, left, models, pace_text, repairs, reviewing, stalls
 from harness.views.results import COMMIT_DIGITS, peak_memory_mb
 from harness.views.text import clock, duration, flatten, number, plural, signed
 
@@ -103,40 +103,23 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
     """Everything a program may want to know at a glance; missing is `None`."""
     started, current = study.started, study.current
     return {
-        "tag": started.tag if started else None,
-        "state": state(study, alive),
-        "stop": study.stop.model_dump() if study.stop else None,
-        "metric": started.metric if started else None,
-        "direction": started.direction if started else None,
-        "branch": started.branch if started else None,
-        "proposer": started.proposer if started else None,
+        "tag": started.tag if started else None, "state": state(study, alive), "stop": study.stop.model_dump() if study.stop else None,
+        **{name: getattr(started, name, None) for name in ("metric", "direction", "branch", "proposer")},
         "device": started.environment.device if started else None,
         "sandbox": {"level": started.sandbox or None, "open": list(started.sandbox_open)} if started else None,
-        "trials": study.trials,
-        "counts": dict(study.counts),
-        "keeps": keeps(study),
-        "judged": judged(study),
-        "refused": study.refused,
+        "trials": study.trials, "counts": dict(study.counts), "keeps": keeps(study), "judged": judged(study), "refused": study.refused,
         "baseline": row_facts(study.baseline) if study.baseline else None,
         "incumbent": row_facts(study.incumbent) if study.incumbent else None,
-        "bar": study.bar.model_dump() if study.bar else None,
-        "gain": gain(study),
-        "sigma": study.noise.sigma if study.noise else None,
-        "limits": dict(study.limits),
-        "budget_left": budget_left(study),
-        "at_this_pace": pace_text.facts(study),
-        "models": models.facts(study),
-        "repairs": repairs.facts(study),
-        "stall": stalls.facts(study),
-        "elapsed_seconds": study.elapsed,
-        "train_seconds": study.train_seconds,
+        "bar": study.bar.model_dump() if study.bar else None, "gain": gain(study), "sigma": study.noise.sigma if study.noise else None,
+        "limits": dict(study.limits), "budget_left": budget_left(study), "at_this_pace": pace_text.facts(study), "models": models.facts(study),
+        "repairs": repairs.facts(study), "stall": stalls.facts(study), "elapsed_seconds": study.elapsed, "train_seconds": study.train_seconds,
         "current": {**row_facts(current), "readings": len(current.readings)} if current else None,
         "last": [row_facts(row) for row in study.rows[-LAST:]],
         "questions": inbox.open_facts(study),
+        "edits": [edit.model_dump() for edit in study.edits],
         "warnings": [flatten(warning, 500) for warning in study.warnings],
-        "started_at": study.started_at or None,
-        "last_at": study.last_at or None,
-    }
+        "started_at": study.started_at or None, "last_at": study.last_at or None,
+    }  # fmt: skip
 
 
 def as_text(study: Study, alive: bool | None = None) -> str:
@@ -151,7 +134,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         f"  gain       {gain_text(study)}",
         f"  budget     {budget_sentence(study)}",
         f"  sandbox    {sandbox_text(study.started)}",
-        *(line for part in (pace_text, models, inbox, repairs, stalls, reviewing) for line in part.status_lines(study)),
+        *(line for part in (pace_text, edits, models, inbox, repairs, stalls, reviewing) for line in part.status_lines(study)),
     ]
     if study.current:
         number_of = max(1, study.launched.replicate + 1) if study.launched else len(study.current.readings) + 1
@@ -159,10 +142,7 @@ def as_text(study: Study, alive: bool | None = None) -> str:
         word = "open" if study.stop else "now "
         lines.append(f"  {word}       trial {study.current.trial} ({flatten(study.current.title, 60)}), {what}")
     lines += [f"  {'last' if n == 0 else '    '}       {row_text(row)}" for n, row in enumerate(study.rows[: -LAST - 1 : -1])]
-    lines += [f"  warning    {flatten(warning, 300)}" for warning in study.warnings[-3:]]
-    if len(study.warnings) > 3:
-        lines.append(f"             and {len(study.warnings) - 3} earlier warnings; the report has them")
-    return "\n".join(lines)
+    return "\n".join([*lines, *edits.warning_lines(study)])
 
 
 def state_sentence(study: Study, alive: bool | None) -> str:
