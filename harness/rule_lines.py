@@ -18,6 +18,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
+NUL = re.compile(r"\\u0{4}|\\U0{8}")  # what starts a process takes none
 LONG_TEXT = re.compile(r"#[^\n]*|\"{3}.*?\"{3}|'{3}.*?'{3}", re.DOTALL)
 PLAINLY = {
     "string_pattern_mismatch": 'write a local time of day as "HH:MM"',
@@ -46,6 +47,8 @@ def find_block(lines: Sequence[str]) -> tuple[int, list[str]]:
             block = list(lines[start + 1 : end])
             if sum(map(len, block)) > MOST_BYTES:
                 raise RulesInvalid(f"the rules block is longer than {MOST_BYTES // 1024} KiB; prose belongs outside of it", start + 1)
+            if nul := next((n for n, line in enumerate(block, start + 2) if NUL.search(line)), 0):
+                raise RulesInvalid("has a NUL character, written as an escape; no name or text may hold one", nul)
             return start + 2, block
     raise RulesInvalid("the rules block is never closed; add a line with ``` after it", start + 1)
 

@@ -73,6 +73,7 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "text for a band": (f'{STOP}[metric]\nplausible = ["0.3", 9]\n', 4, "[metric] plausible.0: input should be a valid number"),
     "band over lines": (f'{STOP}[metric]\nplausible = [\n 0.3,\n "x"]\n', 4, "[metric] plausible.1"),
     "half a band": (f"{STOP}[metric]\nplausible = [1]\n", 4, "[metric] plausible.1: field required"),
+    "a character that no process takes": (f'{STOP}[trial]\nprofile = "c\\u0000pu"\n', 4, "has a NUL character, written as an escape"),
     "a price of two": (f"{STOP}[model.prices.a]\ninput = 1\noutput = 1\n[model.prices.\"b.1\"]\ninput = 1\noutput = -1\n", 8, "[model] prices.b.1.output"),
     "a price of two in lines": (f"{STOP}[model]\nprices.a = {{input = 1, output = 1}}\nprices.b = {{input = -1, output = 1}}\n", 5, "[model] prices.b.input"),
     "a share of two": (f"{STOP}[proposer.mix]\nsearch = 1\ncommand = 0\n", 5, "[proposer] mix.command"),
