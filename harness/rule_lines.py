@@ -18,7 +18,13 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
-PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "model_type": "must be a table of keys"}
+NUL = re.compile(r"\\u0{4}|\\U0{8}")  # what starts a process takes none
+LONG_TEXT = re.compile(r"#[^\n]*|\"{3}.*?\"{3}|'{3}.*?'{3}", re.DOTALL)
+PLAINLY = {
+    "string_pattern_mismatch": 'write a local time of day as "HH:MM"',
+    "model_type": "must be a table of keys",
+    "tuple_type": "must be a list in [brackets]",
+}
 PATTERNS = {"base_url": "must begin with http:// or https://", "name": "must be a word of small letters, digits and _"}
 SECRETIVE = frozenset({"channels", "keys", "key", "base_url", "command"})  # a person may have put the secret itself there
 ADDRESS = re.compile(r"\S*(?:://|@)\S*")
@@ -43,27 +49,27 @@ def find_block(lines: Sequence[str]) -> tuple[int, list[str]]:
             block = list(lines[start + 1 : end])
             if sum(map(len, block)) > MOST_BYTES:
                 raise RulesInvalid(f"the rules block is longer than {MOST_BYTES // 1024} KiB; prose belongs outside of it", start + 1)
+            if nul := next((n for n, line in enumerate(block, start + 2) if NUL.search(line)), 0):
+                raise RulesInvalid("has a NUL character, written as an escape; no name or text may hold one", nul)
             return start + 2, block
     raise RulesInvalid("the rules block is never closed; add a line with ``` after it", start + 1)
 
 
 def line_in(block: Sequence[str], path: Sequence[str]) -> int:
-    """0-based line inside the block of the key `path`, or of its table, or 0."""
+    """0-based line inside the block of the key `path`, or of as much of it as stands there, or 0; the lines of a long text are no keys."""
     table: tuple[str, ...] = ()
-    near: int | None = None
-    for n, line in enumerate(block):
+    at, most = 0, 0
+    for n, line in enumerate(LONG_TEXT.sub(lambda found: "\n" * found.group().count("\n"), "\n".join(block)).split("\n")):
         header, key = HEADER.match(line), KEY.match(line)
         table = _names(header) if header else table
         here = table if header else (*table, *_names(key)) if key else ()
-        if here and here[:2] == tuple(path[:2]):
-            return n
-        if here and near is None and here[:1] == tuple(path[:1]):
-            near = n
-    return near or 0
+        shared = next((deep for deep, (one, other) in enumerate(zip(here, path, strict=False)) if one != other), min(len(here), len(path)))
+        at, most = (n, shared) if shared > most else (at, most)
+    return at
 
 
 def _names(found: re.Match[str]) -> tuple[str, ...]:
-    return tuple(part.strip(" \t\"'") for part in found.group(1).split("."))
+    return tuple(part.strip("\"'") for part in re.findall(NAME, found.group(1)))
 
 
 def fault(problem: Any, path: Sequence[str]) -> str:

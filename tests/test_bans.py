@@ -92,11 +92,11 @@ BINDINGS = (
     "from math import tau as {0}", "match 9:\n    case {0}:\n        pass", "match RATE:\n    case [*{0}]:\n        pass", "match RATE:\n    case {{**{0}}}:\n        pass",
     "globals()['{0}'] = 9", "vars(torch)['{0}'] = 9", "torch.__dict__['{0}'] = 9", "globals().update({0}=9)", "globals().update({{'{0}': 9}})", "globals().update([('{0}', 9)])",
     "globals().__setitem__('{0}', 9)", "globals().setdefault('{0}', 9)", "setattr(torch, '{0}', 9)", "delattr(torch, '{0}')", "torch.__setattr__('{0}', 9)", "torch.{0} = 9",
-    "{0}[0] = 9", "{0}.x = 9",
+    "{0}[0] = 9", "{0}.x = 9", "build({0}=9)", "dict({0}=DIM * 2)", "x = {{'{0}': 9}}", "build(**{{'{0}': 9}})", "groups = [{{'lr': 1, '{0}': 0.1}}]",
 )  # fmt: skip
 SPELLINGS = {
-    "DEPTH": ("DEPTH", "depth", "Depth", "ＤＥＰＴＨ", "depth_of_model"),
-    "weight decay": ("WEIGHT_DECAY", "weight_decay", "head_Weight_Decay"),
+    "DEPTH": ("DEPTH", "depth", "Depth", "ＤＥＰＴＨ", "depth_of_model", "ModelDepth"),
+    "weight decay": ("WEIGHT_DECAY", "weight_decay", "head_Weight_Decay", "weightDecay", "HeadWeightDecay"),
 }
 
 
@@ -174,6 +174,38 @@ def test_an_entry_beside_a_banned_one_may_change_in_the_same_call() -> None:
     for old, new, line in (("depth=DEPTH", "depth=9", 4), ("'depth': 1", "'depth': 9", 8)):
         with pytest.raises(ProposalRefused, match=rf"a\.py:{line} changes depth"):
             bans.check(proposal, ban, {"a.py": parent}, {"a.py": parent.replace(old, new)})
+
+
+def test_an_axis_that_is_an_argument_or_an_entry_may_not_be_turned_there_and_may_be_handed_on() -> None:
+    parent = (
+        "DEPTH = 4\nCONFIG = {'depth': 4, 'width': 8}\nmodel = build(depth=DEPTH, width=2)\ngroups = [{'params': p, 'weight_decay': 0.1}]\n"
+    )
+    proposal = Proposal.model_construct(id=1, parent="c", title="", axis="", files={}, proposer="scripted")
+    ban = Ban(axes=("depth", "weight decay"))
+    more = "build(depth=model.depth)\nprint({'depth': DEPTH})\n"
+    bans.check(proposal, ban, {"a.py": parent}, {"a.py": parent.replace("width=2", "width=3").replace("8", "9") + more})
+    edits = (("'depth': 4", "'depth': 9", 2), ("depth=DEPTH", "depth=9", 3), ("depth=DEPTH", "depth=DEPTH + 1", 3), (": 0.1", ": 0.3", 4))
+    for old, new, line in edits:
+        with pytest.raises(ProposalRefused, match=rf"a\.py:{line} changes (depth|weight_decay),"):
+            bans.check(proposal, ban, {"a.py": parent}, {"a.py": parent.replace(old, new)})
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"),
+    [
+        ("label smoothing", "loss(x, label_smoothing=0.1)"), ("label smoothing", "# label-smoothing"), ("label smoothing", "nn.LabelSmoothing()"), ("LabelSmoothing", "label_smoothing = 1"),
+        ("label  smoothing", "# label smoothing"), ("fp8", "FP8Linear(3)"), ("fp8", "to_fp8(x)"), ("rms_norm", "RMSNorm(3)"), ("drop out", "dropout(3)"), ("c++", "# c++"),
+    ],
+)  # fmt: skip
+def test_a_banned_word_is_found_in_every_spelling_that_code_gives_it(entry: str, code: str) -> None:
+    assert "train.py:8 adds it" in told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n"), Ban(words=(entry,)))
+
+
+@pytest.mark.parametrize(
+    ("entry", "code"), [("x2", "y = RATE - 2"), ("x2", "y = x-2"), ("weight decay", "y = weight - decay"), ("AdamW", "# adam with")]
+)
+def test_arithmetic_and_other_words_are_no_spelling_of_a_banned_one(entry: str, code: str) -> None:
+    assert told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n"), Ban(words=(entry,))) == ""
 
 
 @pytest.mark.parametrize(

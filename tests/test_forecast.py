@@ -81,6 +81,11 @@ def test_time_ends_the_night_when_trials_do_not_fit() -> None:
     assert night(Limits(hours=2, trials=99), Pace(seconds=Span(high=1300), said="")).hours == Span(high=2)
 
 
+def test_a_night_beyond_the_calendar_is_forecast_all_the_same() -> None:
+    found = night(Limits(trials=10**12))
+    assert found.trials.high == 10**12 and found.latest is not None and found.latest.year > 8000
+
+
 def test_which_limit_ends_it_may_depend_on_the_pace() -> None:
     assert night(Limits(trials=34, hours=1)).ends == ("trials", "hours")
 

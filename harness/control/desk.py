@@ -14,7 +14,6 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import slug
 from harness.control import turns
 from harness.control.admission import Admission
-from harness.control.meter import NightMeter
 from harness.control.overseer import Overseer
 from harness.control.recorder import Recorder
 from harness.control.rota import Rota
@@ -26,6 +25,7 @@ from harness.execution.clock import Clock
 from harness.execution.workplace import in_scope
 from harness.graph.ratchet import Ratchet
 from harness.proposers import briefing, prompt, registry
+from harness.proposers.metering import Meter
 from harness.proposers.protocol import Briefing, Proposer
 from harness.proposers.registry import Setting
 from harness.rules import Rules
@@ -40,11 +40,10 @@ class Desk:
 
     def __init__(
         self, recorder: Recorder, ratchet: Ratchet, steering: Steering, admission: Admission, overseer: Overseer, clock: Clock,
-        interrupted: Callable[[], str],
+        interrupted: Callable[[], str], meter: Meter,
     ) -> None:  # fmt: skip
         self._recorder, self._ratchet, self._steering, self._admission, self._overseer = recorder, ratchet, steering, admission, overseer
-        self._clock, self._interrupted = clock, interrupted
-        self._meter = NightMeter(recorder, lambda: steering.limits, lambda: steering.rules, clock)
+        self._clock, self._interrupted, self._meter = clock, interrupted, meter
         self._staff = Staff(self._make, lambda message: recorder.emit(Warned(code="proposer", message=message)))
         self.rota = Rota(lambda: recorder.study, clock)
 

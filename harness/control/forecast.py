@@ -16,6 +16,7 @@ from harness.control.tariffs import Aside, Demand, Span, Tariff
 from harness.rules import Rules
 from harness.trial import OFFLINE, Record
 
+CALENDAR = 6e7  # hours, some 6,800 years: no later moment has a date
 AROUND = 0.1  # of a trial, for set-up and evaluation at best
 SCATTER = 0.1  # of an earlier study's mean
 ANSWER_SECONDS = (10.0, 30.0)
@@ -107,8 +108,8 @@ def night(
     return Forecast(
         trials=_span([case.trials for case in cases], "high"), hours=hours, dollars=_taken(cases, demanded, "dollars", allowed.dollars),
         calls=_taken(cases, demanded, "calls", allowed.calls), ends=tuple(dict.fromkeys(case.end for case in cases if case.end)),
-        earliest=None if hours.low is None else now + timedelta(hours=hours.low),
-        latest=None if hours.high is None else now + timedelta(hours=hours.high),
+        earliest=None if hours.low is None else now + timedelta(hours=min(hours.low, CALENDAR)),
+        latest=None if hours.high is None else now + timedelta(hours=min(hours.high, CALENDAR)),
         used_up=tuple(dict.fromkeys(case.used_up for case in cases if case.used_up)), after=_span(after, "high"),
     )  # fmt: skip
 

@@ -200,7 +200,7 @@ def _run(
         reviewing,
         Watching(recorder),
     )
-    desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), overseer, company.clock, interrupted)
+    desk = Desk(recorder, ratchet, steering, Admission(lambda: recorder.study, ratchet), overseer, company.clock, interrupted, meter)
     night = Night(recorder, steering, ratchet, bench, desk, overseer, company.clock, company.interrupts)
     folder.stop_request.unlink(missing_ok=True)
     with durable.disk_faults():

@@ -132,8 +132,8 @@ def _tree(text: str) -> ast.Module:
 
 
 def _named(entry: str, name: str) -> bool:
-    """Whether a name is the banned one or has it among its words; one definition for a symbol, a binding and what a proposal calls its axis."""
-    return f" {_words(entry)} " in f" {_words(name)} "
+    """Whether a name is the banned one or has it among its words, humps apart or not: of a symbol, a binding, a proposal's axis."""
+    return any(f" {_words(spelled(entry))} " in f" {_words(spelled(name))} " for spelled in (str, _apart))
 
 
 def _words(text: str) -> str:
@@ -151,8 +151,12 @@ def _apart(text: str) -> str:
     return "".join(found)
 
 
+@lru_cache(maxsize=256)
 def _pattern(entry: str) -> str:
-    return rf"(?<![^\W_]){re.escape(unicodedata.normalize('NFKC', entry.strip()).casefold())}(?![^\W_])"
+    """An entry of several words is found in every spelling: `label smoothing` in `label_smoothing`, `label-smoothing` and `LabelSmoothing`."""
+    parts = re.split(r"[\s_-]+", unicodedata.normalize("NFKC", entry.strip()))
+    spelled = ("_?".join(map(re.escape, _apart(part).casefold().split("_"))) for part in parts)
+    return r"(?<![^\W_])" + r"(?:\s+|[_-])?".join(spelled) + r"(?![^\W_])"
 
 
 def _refused(key: str, entry: str, said: str) -> ProposalRefused:

@@ -1,4 +1,4 @@
-"""Where a program gives a name a meaning: every assignment, parameter, import, capture and write to a namespace, as the text has it. Pure.
+"""Where a program gives a name a meaning: every assignment, parameter, argument, entry, import, capture and write to a namespace, as the text has it. Pure.
 
 It reads one parsed text and follows no value: a namespace under another name, or a name that is computed, is not seen.
 """
@@ -48,6 +48,7 @@ def bindings(tree: ast.Module) -> Iterator[Binding]:
             yield from _captured(node)
         elif isinstance(node, (ast.Call, ast.Subscript)):
             yield from _written(node)
+        yield from _given(node)
         yield from _assigned(node)
 
 
@@ -127,8 +128,16 @@ def _written(node: ast.Call | ast.Subscript) -> Iterator[Binding]:
     for part in inner:
         if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.isidentifier():
             yield Binding(part.value, part.lineno, ("text", entries.get(id(part), node)))
-    if isinstance(node, ast.Call):
-        yield from (Binding(word.arg, word.lineno, ("keyword", word.value)) for word in node.keywords if word.arg)
+
+
+def _given(node: ast.AST) -> Iterator[Binding]:
+    """`build(depth=9)` and `{"depth": 9}`; `depth=DEPTH` only hands the name on and gives it no meaning."""
+    words: list[tuple[object, int, ast.expr]] = [(word.arg, word.lineno, word.value) for word in getattr(node, "keywords", [])]
+    if isinstance(node, ast.Dict):
+        words = [(key.value, key.lineno, value) for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)]
+    for name, line, value in words:
+        if isinstance(name, str) and [name.casefold()] != [one.casefold() for one in _chain(value)[-1:]]:
+            yield Binding(name, line, ("given", value))
 
 
 def _chain(node: ast.AST) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from harness.proposers.fates import Fate, Reply
 from harness.proposers.fence import Data, clean, cut, flat
 from harness.proposers.metering import Meter
 from harness.proposers.secret import Secrets
-from harness.proposers.wire import KEYS, Wire
+from harness.proposers.wire import KEYS
 from harness.rules import Rules
 from harness.sections import Model
 
@@ -88,20 +89,9 @@ class Adviser:
             wire = account.connect(self._law)
         except UserFault as fault:
             raise ModelUnavailable("settings", str(fault)) from fault
-        try:
-            return self._asked(wire, secrets, study, files, into)
-        finally:
-            wire.close()
-
-    def _asked(self, wire: Wire, secrets: Secrets, study: Study, files: Mapping[str, str], into: Path) -> str | None:
-        into.mkdir(parents=True, exist_ok=True)
-        end = self._clock.monotonic() + self._law.wall_seconds
-
-        def over() -> str:
-            return self._interrupted() or ("it took too long" if self._clock.monotonic() >= end else "")
-
-        asking = Asking(wire, self._meter, account.price_list(self._law), self._law, into, study.proposals, over, self._clock, secrets)
-        return self._heard(asking.ask(body(self._law, secrets.hide_text(page(study, self._rules, files)))), secrets)
+        with closing(wire):
+            asking = Asking.once(wire, self._meter, self._law, into, study.proposals, self._interrupted, self._clock, secrets)
+            return self._heard(asking.ask(body(self._law, secrets.hide_text(page(study, self._rules, files)))), secrets)
 
     def _heard(self, reply: Reply, secrets: Secrets) -> str | None:
         if reply.fate is Fate.INTERRUPTED:

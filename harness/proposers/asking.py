@@ -17,7 +17,7 @@ from harness.artifacts import durable
 from harness.artifacts.call_events import Bill, Estimate
 from harness.errors import ModelUnavailable
 from harness.execution.clock import Clock
-from harness.proposers import prices
+from harness.proposers import account, prices
 from harness.proposers.fates import Fate, Reply
 from harness.proposers.metering import Meter
 from harness.proposers.prices import Prices
@@ -71,6 +71,17 @@ class Asking:
         # an outage or a kill may have ended an earlier conversation about this proposal
         self._sent = len(list(folder.glob("*.request.json")))
         self.spent = Spent()
+
+    @classmethod
+    def once(cls, sender: Sender, meter: Meter, law: Model, folder: Path, number: int, stopped: Callable[[], str], clock: Clock, secrets: Secrets) -> Asking:  # fmt: skip
+        """For one request that has `law.wall_seconds` in all, its further tries included."""
+        folder.mkdir(parents=True, exist_ok=True)
+        end = clock.monotonic() + law.wall_seconds
+
+        def over() -> str:
+            return stopped() or ("it took too long" if clock.monotonic() >= end else "")
+
+        return cls(sender, meter, account.price_list(law), law, folder, number, over, clock, secrets)
 
     def ask(self, body: Mapping[str, Any]) -> Reply:
         """The answer, or the last try's reply when there is none to be had now. Raises `ModelUnavailable` when a limit forbids the call."""

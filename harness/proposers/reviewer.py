@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -142,27 +143,19 @@ class Reviewer:
             return _void(review, "empty", "without comments nothing is changed")
         if (size := len(given.diff.encode())) > MOST_DIFF_BYTES:
             return _void(review, "too_large", f"the change has {size:,} bytes, a review takes {MOST_DIFF_BYTES:,}")
+        secrets = Secrets({name: os.environ.get(name, "") for name in (*KEYS, self._law.key or KEYS[0])})
         try:
-            secrets = Secrets({"key": account.key(self._law) or "", **{name: os.environ.get(name, "") for name in KEYS}})
-            if self._sender is not None:
-                return self._asked(self._sender, secrets, given, review, proposal, trial, into)
-            wire = account.connect(self._law)
+            wire: AbstractContextManager[Sender] = (
+                nullcontext(self._sender) if self._sender is not None else closing(account.connect(self._law))
+            )
         except UserFault as fault:
             return _void(review, "settings", str(fault))
-        try:
-            return self._asked(wire, secrets, given, review, proposal, trial, into)
-        finally:
-            wire.close()
+        with wire as sender:
+            return self._asked(sender, secrets, given, review, proposal, trial, into)
 
     def _asked(self, wire: Sender, secrets: Secrets, given: Input, review: Review, proposal: int, trial: int, into: Path) -> Review | None:
         folder = self._folder.agents / f"review-{trial:06d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        end = self._clock.monotonic() + self._law.wall_seconds
-
-        def over() -> str:
-            return self._interrupted() or ("the review took too long" if self._clock.monotonic() >= end else "")
-
-        asking = Asking(wire, self._meter, account.price_list(self._law), self._law, folder, proposal, over, self._clock, secrets)
+        asking = Asking.once(wire, self._meter, self._law, folder, proposal, self._interrupted, self._clock, secrets)
         request = body(self._law, given)
         try:
             reply = asking.ask(request)

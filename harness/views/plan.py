@@ -157,7 +157,8 @@ def _end(seen: Outlook) -> str:
 
 
 def _clock(moment: datetime, now: datetime) -> str:
-    return f"{moment:%H:%M}" if (moment - now).total_seconds() < 20 * 3600 else f"{moment:%a %H:%M}"
+    hours = (moment - now).total_seconds() / 3600
+    return f"{moment:%H:%M}" if hours < 20 else f"{moment:%a %H:%M}" if hours < 144 else f"{moment:%Y-%m-%d}"
 
 
 def as_dict(seen: Outlook) -> dict[str, Any]:
