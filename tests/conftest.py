@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from harness.execution.process import adopt_orphans
 from harness.execution.sandbox import levels
 from harness.execution.sandbox.box import Sandbox
+from harness.proposers import asking
 from tests import cages, projects
 
 
@@ -20,6 +22,15 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RATCHET_CRASH_AT", raising=False)
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No key, no profile of the person who runs the tests, no pauses between tries."""
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
 
 
 @pytest.fixture

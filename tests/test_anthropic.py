@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 from harness.artifacts import journal
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.errors import UserFault
-from harness.proposers import asking
 from harness.trial import MEASURED, Status
 from harness.views import show
 from tests.messages_stub import (
@@ -55,19 +54,7 @@ from tests.models import (
 )  # fmt: skip
 from tests.projects import Seen, folder_of, git, resume_study, run_study, set_rules, study_of
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No key, no profile of the person who runs the tests, no pauses between tries."""
-    import os
-
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
-    yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_account")]
 
 
 def events(project: Path, *kinds: type) -> list[Any]:

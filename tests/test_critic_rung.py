@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 from harness.artifacts import durable
 from harness.artifacts.call_events import Answered, Asked
 from harness.artifacts.oversight_events import Climbed
-from harness.proposers import advice, asking
+from harness.proposers import advice
 from harness.rules import load
 from harness.trial import Status
 from tests.messages_stub import Answer, blocks, call, error_status, refusal, silent, stub, text, tool_use
@@ -20,18 +18,9 @@ from tests.models import SUBMISSION, project_of, replace
 from tests.projects import Seen, folder_of, make_project, ratchet, resume_study, run_study, study_of
 from tests.reviewers import events, request_text, shown
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_account")]
 LAW = '[stall]\nafter = 1\nquota = 5\nrungs = ["critic"]\n[stop]\ntrials = 2\n'
 SAID = "Nobody turned DEPTH below 2."
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
-    yield
 
 
 def is_critic(body: dict[str, Any]) -> bool:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.followups import Outcome
-from harness.proposers import asking
 from harness.proposers.protocol import Briefing
 from harness.trial import Proposal, Status
 from tests.messages_stub import Answer, blocks, call, stub
@@ -18,17 +15,8 @@ from tests.models import Script, Step, lower_and_submit, project_of, replace, re
 from tests.projects import folder_of, make_project, run_study, study_of
 from tests.repairs import events
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_account")]
 BROKEN = "def train(value):\n    undefined_name\n"
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
-    yield
 
 
 def handed(title: str, *edits: tuple[str, str]) -> Answer:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.errors import UserFault
 from harness.evaluation import critic
 from harness.execution.clock import SystemClock
-from harness.proposers import asking, reviewer
+from harness.proposers import reviewer
 from harness.rules import parse
 from harness.trial import FAILED, MEASURED, Status
 from tests.messages_stub import (
@@ -60,17 +60,7 @@ from tests.projects import (
 )
 from tests.reviewers import CRITERIA, LAW, answer, events, finding, one_better, project_with, request_text, said, shown, verdict
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No key, no profile of the person who runs the tests, no pauses between tries."""
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
-    yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_account")]
 
 
 def test_a_valid_pass_leads_to_a_keep_and_is_noted(tmp_path: Path) -> None:
