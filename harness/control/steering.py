@@ -33,7 +33,7 @@ class Steering:
         self._program, self._recorder = program, recorder
         self.rules = rules
         self.flags: dict[str, Any] = {}
-        self._seen = rules.digest if rules.digest == recorder.study.rules_digest else ""
+        self._seen = rules.digest if rules.digest == recorder.study.rules_digest and not recorder.study.inbox.complaint else ""
 
     @property
     def limits(self) -> Limits:
@@ -63,6 +63,8 @@ class Steering:
         self._seen = digest
         if digest != self._recorder.study.rules_digest:
             self._adopt(new, raw, now)
+        elif self._recorder.study.inbox.complaint:
+            self._recorder.emit(Warned(code="rules", message=f"{self._program.name} is again the text that is in force"))
         self.rules = new
         return new
 
@@ -109,7 +111,7 @@ class Steering:
     def _complain(self, seen: str, message: str) -> None:
         if seen != self._seen:
             self._seen = seen
-            self._recorder.emit(Warned(code="rules", message=message))
+            self._recorder.emit(Warned(code="rules", message=message.replace(f"{self._program.parent}/", "")))
 
 
 def roll_forward(folder: StudyDir, digest: str) -> None:

@@ -103,7 +103,7 @@ def log_text(entries: Sequence[LogEntry]) -> str:
     if not entries:
         return "no trial yet"
     return "\n".join(
-        f"{'*' if e.on_path else ' '} {e.trial:>5}  {(e.commit or '')[:12]:12}  {e.status.value if e.status else 'running':11} "
+        f"{'*' if e.on_path else ' '} {e.trial:>5}  {(e.commit or '')[:12]:12}  {e.status.value if e.status else 'open':11} "
         f"{number(e.value, 6, '-'):>10}  {signed(e.gain, 4, '-'):>9}  {flatten(e.title, 80)}"
         for e in entries
     )
