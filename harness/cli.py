@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -96,6 +95,7 @@ def resume(tag: str | None, project: Path, **amounts: Any) -> None:
 def stop(tag: str | None, project: Path, now: bool) -> None:
     """Ask a running study to stop after the current trial."""
     from harness.execution.device import read_holder
+    from harness.execution.signals import NOW
 
     folder = folder_of(project, tag)
     holder = read_holder(folder.lock)
@@ -103,7 +103,7 @@ def stop(tag: str | None, project: Path, now: bool) -> None:
         raise StudyUnknown(f"no harness is running the study {folder.tag!r}")
     if now:
         with suppress(ProcessLookupError):
-            os.kill(int(holder["pid"]), signal.SIGINT)
+            os.kill(int(holder["pid"]), NOW)
     else:
         folder.stop_request.touch()
     click.echo(f"asked process {holder['pid']} to stop {'now' if now else 'after the current trial'}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.artifacts import snapshot as snapshots
+from harness.artifacts.answers import InboxFiles
 from harness.options import AsJson, Project, Tag
 from harness.views.which import folder_of
 
@@ -24,7 +25,8 @@ def inbox(tag: str | None, project: Path, as_json: bool, everything: bool) -> No
     folder = folder_of(project, tag)
     study = snapshots.load(folder.journal, folder.snapshot, summary=True)
     where = folder.inbox.relative_to(folder.project).as_posix()
-    click.echo(json.dumps(view.as_dict(study, everything)) if as_json else view.as_text(study, everything, where))
+    given = InboxFiles(folder.inbox).given(study.inbox.open.values())
+    click.echo(json.dumps(view.as_dict(study, everything, given)) if as_json else view.as_text(study, everything, where, given))
 
 
 @click.command()

@@ -10,7 +10,7 @@ from harness.records import Record, VersionedRecord
 
 Text = Annotated[str, Field(min_length=1)]
 Kind = Literal[
-    "missing_ground_truth", "policy_conflict", "hard_to_undo", "wider_permission", "responsibility", "repeated_failure", "stalled", "review", "rules", "stopped",
+    "missing_ground_truth", "policy_conflict", "wider_permission", "responsibility", "repeated_failure", "stalled", "review",
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from harness.artifacts.trial_dir import StudyDir
 from harness.control.answering import answer
 from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
+from harness.control.recovery import unseen_seconds
 from harness.errors import UserFault
 from harness.execution.clock import utc
 from harness.rules import Rules, parse
@@ -457,3 +458,76 @@ def test_the_commands_show_open_and_settled_questions_for_people_and_programs(
     told = json.loads(ratchet(project, "inbox", "--all", "--json").stdout)["questions"]
     assert [(one["number"], one["settled"] and one["settled"]["option"]) for one in told] == [(1, "retry"), (2, None)]
     assert ratchet(project, "answer", "0", "retry").returncode == 2
+
+
+def test_what_poses_as_settled_by_itself_is_set_aside_and_a_person_can_still_answer(house: House) -> None:
+    house.ask(default="stop")
+    house.path.write_bytes(_valid(option="stop", by="moot"))
+    assert house.heed() is None
+    assert (house.settled, len(house.of("warned"))) == ([], 1)
+    house.answer(1, "retry")
+    house.heed()
+    assert house.settled == [(1, "retry", "person")]
+
+
+def _full(path: Path) -> None:
+    path.mkdir(parents=True)
+    (path / "x").touch()
+
+
+@pytest.mark.parametrize("how", ["page", "record", "inbox"])
+def test_a_page_that_cannot_be_written_is_a_warning_and_the_question_is_asked_and_settled_all_the_same(house: House, how: str) -> None:
+    inbox = house.folder.inbox
+    inbox.write_text("x") if how == "inbox" else _full(inbox / {"page": "0001.md", "record": "0001.json"}[how])
+    house.ask()
+    assert house.heed() is None
+    house.restart()
+    assert house.heed() is None
+    assert list(house.recorder.study.inbox.open) == [1]
+    said = [str(one) for one in house.of("warned")]
+    assert len(said) == 2 and all("page of question 1 cannot be written" in one for one in said), "once in each start"
+    house.clock.sleep(3601)
+    house.heed()
+    assert house.settled == [(1, "skip", "deadline")]
+
+
+@pytest.mark.parametrize("after", ["", "trials"])
+def test_a_default_stop_whose_deadline_passed_while_no_harness_ran_does_not_stop_who_resumes_after_a_kill_either(
+    house: House, after: str
+) -> None:
+    house.ask(default="stop", blocks="study")
+    house.clock.sleep(3601)
+    house.restart(after)
+    assert house.heed() is None
+    assert house.settled == [(1, "stop", "deadline")]
+    house.ask("another", default="stop")
+    house.clock.sleep(3601)
+    stop = house.heed()
+    assert stop is not None and stop.reason == "answered"
+
+
+def test_a_kill_loses_a_quarter_of_a_minute_of_a_wait_and_the_journal_stays_as_long_as_it_was(house: House) -> None:
+    house.ask(blocks="study")
+    house.heed()
+    before, began = len(house.folder.journal.read_bytes().splitlines()), house.recorder.study.elapsed
+    for _ in range(900):
+        house.heed()
+        assert house.inbox.waits()
+    assert len(house.folder.journal.read_bytes().splitlines()) == before
+    unseen = unseen_seconds(house.folder, fold.replay(house.folder.journal)[0], house.rules)
+    assert 435 <= began + unseen <= 450
+    house.recorder.emit(Stopped(stop=Stop(reason="asked", sentence="", exit_code=0)))
+    assert unseen_seconds(house.folder, house.recorder.study, house.rules) == 0.0
+
+
+def test_an_answer_that_waits_to_be_taken_is_shown_as_given(
+    make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking(monkeypatch, (1, "a", "line", "skip"))
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 1")
+    run_study(project, edits_file(tmp_path, [{"VALUE": 1.1}]))
+    assert json.loads(ratchet(project, "inbox", "--json").stdout)["questions"][0]["answered"] is None
+    ratchet(project, "answer", "1", "retry")
+    listed = ratchet(project, "inbox").stdout
+    assert "answered  `retry`; the harness takes it between trials" in listed and "answer    ratchet" not in listed
+    assert json.loads(ratchet(project, "inbox", "--json").stdout)["questions"][0]["answered"] == "retry"

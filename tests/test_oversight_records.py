@@ -125,7 +125,7 @@ def test_a_question_says_goal_candidate_evidence_repairs_impact_and_options(name
 
 
 def test_the_cases_for_a_person_are_kinds_of_question() -> None:
-    assert {"missing_ground_truth", "policy_conflict", "hard_to_undo", "wider_permission", "responsibility"} <= set(get_args(Kind))
+    assert {"missing_ground_truth", "policy_conflict", "wider_permission", "responsibility"} <= set(get_args(Kind))
     assert refused(Question, {**QUESTION, "kind": "small_talk"})
 
 

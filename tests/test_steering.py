@@ -107,7 +107,7 @@ def test_a_broken_edit_keeps_the_last_valid_rules_and_warns_once(desk: Desk) -> 
     event = desk.last
     assert isinstance(event, Warned)
     assert event.code == "rules"
-    assert f"{desk.program}:5: unknown key 'ruel' in [keep]; did you mean 'rule'?; the last valid rules stay in force" in event.message
+    assert f"{desk.program.name}:5: unknown key 'ruel' in [keep]; did you mean 'rule'?; the last valid rules stay in force" in event.message
     assert desk.folder.program.read_text() == TEXT
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from harness.artifacts.events import Entry, Resumed
 from harness.artifacts.inbox import Closed, Inbox
 from harness.artifacts.oversight_events import Escalated, Resolved, Sending, Sent
+from harness.artifacts.study import Study
 from harness.control import notices, telling
 from harness.errors import RulesInvalid
 from harness.oversight import Escalation
@@ -101,12 +105,42 @@ def test_the_end_is_told_once_with_what_waits_and_not_to_who_ended_it_herself() 
         assert telling.end(inbox, Stop(reason=reason, sentence="by hand", exit_code=130), rows=9) is None
 
 
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine in a zone that has summer time."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_deadline_beyond_the_change_to_summer_time_is_told_by_the_time_that_clocks_show_then() -> None:
+    late = question(deadline="2026-03-29T06:00:00Z")
+    news = telling.News(keys=("question:1",), questions=(late,))
+    assert "`go` at Sun 08:00" in notices.body(news, "t")
+    assert "`go` at Sun 08:00" in notices.page(late, None, "t", "runs/t")
+
+
+def test_no_message_has_a_folder_of_this_machine() -> None:
+    stop = Stop(reason="infrastructure", sentence="/home/ann/night/data.bin: changed; see /home/ann/night/runs/t", exit_code=75)
+    news = telling.News(
+        keys=("x",), questions=(question(impact="/home/ann/x.py broke, 3/4 of it"),), complaint="/home/ann/program.md:3: no", stop=stop
+    )
+    text = notices.body(news, "t")
+    assert "/home" not in text and "night/" not in text
+    for part in ("data.bin: changed; see t", "x.py broke, 3/4 of it", "program.md:3: no"):
+        assert part in text
+
+
+@pytest.mark.usefixtures("berlin")
 def test_a_message_says_how_it_ended_what_it_is_worth_and_what_to_type() -> None:
     closed = Closed(question=question(2), resolved=Resolved(question=2, option="go", by="deadline"))
     news = telling.News(keys=("end:4:trials",), questions=(question(1),), stop=DONE)
-    text = notices.body(news, "t", at(23), "Best val_bpb 0.99 (trial 3)", [closed])
+    text = notices.body(news, "t", "Best val_bpb 0.99 (trial 3)", [closed])
     for part in ("It ended: all 9 trials are done (exit code 0).", "Best val_bpb 0.99", "Question 1, stalled: time is lost", "About: trial 3: wider",
-                 "Answer go or stop; without one: `go` at Mon 00:30", "ratchet answer 1 OPTION --tag t", "Settled by their deadline, as nobody answered: 2 (stalled: go)"):  # fmt: skip
+                 "Answer go or stop; without one: `go` at Sun 23:30", "ratchet answer 1 OPTION --tag t", "Settled by their deadline, as nobody answered: 2 (stalled: go)"):  # fmt: skip
         assert part in text, part
     assert notices.title(news, "t") == "Ratchet t: ended (trials), 1 question"
 
@@ -116,7 +150,7 @@ def test_a_hostile_title_mentions_nobody_has_no_link_and_no_length() -> None:
     inbox = asked(*(question(n, candidate=nasty, impact=nasty) for n in range(1, 30)))
     news = telling.news(inbox)
     assert news is not None
-    text = notices.body(news, "t", at(23))
+    text = notices.body(news, "t")
     assert len(text.encode()) <= notices.LONGEST_BODY
     assert not any(part in text for part in ("@", "://", "\x1b"))
     assert "24 more: ratchet inbox --tag t" in text
@@ -129,8 +163,9 @@ def test_a_channel_that_failed_is_remembered_until_it_delivers_or_a_person_resum
     inbox.sent(Sent(message=2, outcomes={"A": ""}))
     assert inbox.failing == {}
     inbox.sent(Sent(message=3, outcomes={"B": "refused"}))
-    inbox.resumed("2026-03-08T22:30:00Z")
-    assert inbox.failing == {}
+    study = Study(inbox=inbox, stop=DONE)
+    study.apply(Entry(seq=1, prev="", at="2026-03-08T22:30:00Z", elapsed=1.0, event=Resumed(pid=1, limits={})))
+    assert study.inbox.failing == {}
 
 
 def test_an_address_in_the_place_of_a_name_is_refused_without_repeating_it() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +89,11 @@ class InboxFiles:
         if answer.by != "person" and answer.option != question.default:
             return Found(problem="only a person may choose another option than the default")
         return Found(answer=answer)
+
+    def given(self, questions: Iterable[Question]) -> dict[int, str]:
+        """The options that wait to be taken, by question."""
+        found = {one.number: self.look(one) for one in questions}
+        return {number: one.answer.option for number, one in found.items() if one and one.answer}
 
     def set_aside(self, number: int) -> Path | None:
         """Move away what stands where an answer belongs; `None` when it cannot be moved."""

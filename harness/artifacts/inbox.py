@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.artifacts.oversight_events import Escalated, Resolved, Sending, Sent
 from harness.questions import Question
 
-STOP = "stop"
+STOP, ASK_AGAIN = "stop", "ask_again"
 RULES, CAP = "rules", "messages"
 
 
@@ -23,7 +23,7 @@ class Closed(BaseModel):
 class Inbox(BaseModel):
     """What was asked, what is open, what was answered by key, and what was sent.
 
-    `stopping`: the question whose answer ends the study, until it has ended. `resumed_at`: when a person last took the study up again after its end.
+    `stopping`: the question whose answer ends the study, until it has ended. `resumed_at`: when a person last took the study up again.
     `complaint`: the last word on an edit of program.md that is not in force. `failing`: channels whose last message did not arrive, and why.
     """
 
@@ -57,14 +57,10 @@ class Inbox(BaseModel):
         self.closed = [*self.closed, Closed(question=question, resolved=event)]
         overruled = (
             event.by == "deadline" and (question.deadline or "") <= self.resumed_at
-        )  # it passed while the study stood still, and a person resumed
+        )  # it passed before a person resumed: what she saw then is hers to decide
         if event.option == STOP and event.by != "moot" and not overruled:
             self.stopping = question.number
         return question
-
-    def resumed(self, at: str) -> None:
-        """A person took the study up again after its end: she has seen what was open, and what did not arrive is said anew."""
-        self.resumed_at, self.failing = at, {}
 
     def warned(self, code: str, message: str) -> bool:
         """A warning that is told, or that is said once; whether it is a new one of an edit that is not in force."""

@@ -85,7 +85,7 @@ class Journal:
         self.path = path
         self.position = end
         self._now = now
-        self._elapsed = elapsed
+        self.elapsed = elapsed
         self._fault: StorageFault | None = None
         with durable.guarded(path):
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -107,7 +107,7 @@ class Journal:
         """Make `event` durable; raises `StorageFault` when it is not, and from then on: what is on disk is known only after a new start."""
         if self._fault:
             raise StorageFault(str(self._fault))
-        entry = Entry(seq=self.position.seq, prev=self.position.chain, at=self._now(), elapsed=round(self._elapsed(), 3), event=event)
+        entry = Entry(seq=self.position.seq, prev=self.position.chain, at=self._now(), elapsed=round(self.elapsed(), 3), event=event)
         body = entry.model_dump_json().encode()
         raw = b"%08x %s\n" % (zlib.crc32(body), body)
         try:

@@ -8,12 +8,15 @@ from harness.artifacts import events as ev
 from harness.artifacts import oversight_events as ov
 from harness.artifacts import taken
 from harness.artifacts.call_events import Asked
+from harness.artifacts.inbox import ASK_AGAIN
 
 if TYPE_CHECKING:
     from harness.artifacts.study import Study
 
 
 def _resolved(study: Study, event: ov.Resolved) -> None:
+    if event.option == ASK_AGAIN:
+        study.calls.reopen()
     if study.inbox.resolved(event).blocks == "study":  # the wait for an answer is no part of any trial
         study.settled_elapsed = study.elapsed
 

@@ -104,7 +104,8 @@ def _started(study: Study, event: ev.StudyStarted) -> None:
 def _resumed(study: Study, event: ev.Resumed) -> None:
     if study.stop is not None:  # a person saw why; after a mere death of the harness the rows go on counting
         study.interruptions_in_a_row = study.crashes_in_a_row = study.refused_in_a_row = study.unread_in_a_row = 0
-        study.inbox.resumed(study.last_at)
+        study.inbox.failing = {}  # what does not arrive is said anew
+    study.inbox.resumed_at = study.last_at
     study.limits, study.stop = dict(event.limits), None
     study.calls.reopen()
 

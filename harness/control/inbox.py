@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from harness.artifacts import gains
@@ -15,10 +16,12 @@ from harness.artifacts.answers import NOTE, InboxFiles
 from harness.artifacts.events import Warned
 from harness.artifacts.inbox import Inbox as Asked
 from harness.artifacts.oversight_events import Escalated, Resolved
+from harness.artifacts.study import Study
 from harness.control import budget, notices, telling
 from harness.control.post import Post
 from harness.control.recorder import Recorder
 from harness.control.telling import News
+from harness.errors import StorageFault
 from harness.execution.clock import Clock, utc
 from harness.questions import Answer, Kind, Option, Question
 from harness.rules import Rules
@@ -36,12 +39,17 @@ class Inbox:
         self._recorder, self._clock = recorder, clock
         self._files = InboxFiles(recorder.folder.inbox)
         self._post = Post(recorder, clock, environment)
-        self._opened, self._stuck = False, set[int]()
+        self._opened, self._stuck, self._unseen = False, set[int](), set[int]()
         self._waiting: tuple[float, float] | None = None
 
     @property
+    def study(self) -> Study:
+        """The journal's fold."""
+        return self._recorder.study
+
+    @property
     def _asked(self) -> Asked:
-        return self._recorder.study.inbox
+        return self.study.inbox
 
     def open(self, rules: Rules) -> None:
         """At a start: write the pages that a crash left out, and look at the channels."""
@@ -78,6 +86,7 @@ class Inbox:
     def settle(self, rules: Rules) -> None:
         """Take answers in and let deadlines pass."""
         self.open(rules)
+        self._recorder.idle()
         self._post.collect()
         for question in list(self._asked.open.values()):
             if self._files.look(question) is not None:
@@ -90,7 +99,7 @@ class Inbox:
         if telling.blocking(self._asked.open.values()) is None:
             self._waiting = None
             return False
-        self._waiting = self._waiting or (self._clock.monotonic(), self._recorder.study.elapsed)
+        self._waiting = self._waiting or (self._clock.monotonic(), self.study.elapsed)
         self._clock.sleep(PAUSE_SECONDS)
         return True
 
@@ -105,7 +114,7 @@ class Inbox:
 
     def farewell(self, rules: Rules, stop: Stop) -> None:
         """Tell of the end of the study, and wait some seconds for what is on its way; nothing is left running."""
-        news = telling.end(self._asked, stop, self._recorder.study.row_count)
+        news = telling.end(self._asked, stop, self.study.row_count)
         self._post.finish(AT_THE_END if news else ON_REQUEST)
         if news and self._send(rules, news):
             self._post.finish(AT_THE_END)
@@ -117,36 +126,38 @@ class Inbox:
     def _send(self, rules: Rules, news: News) -> bool:
         tag = self._recorder.folder.tag
         by_default = [one for one in self._asked.closed if one.resolved.by == "deadline"]
-        body = notices.body(news, tag, self._clock.now(), self._best(), by_default)
+        body = notices.body(news, tag, self._best(), by_default)
         return self._post.tell(rules.escalation, news, notices.title(news, tag), body)
 
     def _out_of_hours(self) -> Stop | None:
         """The journal's hours stand still while nothing is journalled; the night's do not."""
-        blocked, hours = telling.blocking(self._asked.open.values()), self._recorder.study.limits.get("hours")
+        blocked, hours = telling.blocking(self._asked.open.values()), self.study.limits.get("hours")
         if blocked is None or self._waiting is None or hours is None:
             return None
         since, elapsed = self._waiting
         if elapsed + self._clock.monotonic() - since < float(hours) * 3600:
             return None
-        return budget.planned(self._recorder.study, "hours", f"the time is used up: {notices.blocked_sentence(blocked)}")
+        return budget.planned(self.study, "hours", f"the time is used up: {notices.blocked_sentence(blocked)}")
 
     def _settle(self, question: Question, by: Literal["deadline", "moot"], note: str = "") -> None:
         """The default, unless a person is there first."""
         mine = Answer(number=question.number, option=question.default, note=note, at=utc(self._clock.now()), by=by)
         for _ in range(TRIES):
-            self._files.put(mine)
-            if self._take(question):
+            with suppress(StorageFault):  # where no file can be made nobody can be first, and the journal says what the disk has to say
+                self._files.put(mine)
+            if self._take(question, by):
                 return
         self._resolve(question.number, mine)  # what stands in the way is no answer and cannot be moved
 
-    def _take(self, question: Question) -> bool:
+    def _take(self, question: Question, by: str = "person") -> bool:
         """Journal the answer that is there; what is none is set aside, with one warning."""
         found = self._files.look(question)
         if found is None:
             return False
         answer = found.answer
-        if answer is None or (answer.by == "deadline" and not telling.overdue(question, self._clock.now())):
-            self._set_aside(question.number, found.problem or "it takes a deadline that has not passed")
+        late = answer is not None and answer.by == "deadline" and telling.overdue(question, self._clock.now())
+        if answer is None or not (late or answer.by in ("person", by)):
+            self._set_aside(question.number, found.problem or "it is no person's, and nothing is settled by itself now")
             return False
         self._resolve(question.number, answer)
         return True
@@ -170,13 +181,20 @@ class Inbox:
         folder, closed = self._recorder.folder, next((one for one in self._asked.closed if one.question.number == number), None)
         question = closed.question if closed else self._asked.open[number]
         where = folder.path.relative_to(folder.project).as_posix()
-        self._files.view(self._files.page(number), notices.page(question, closed, folder.tag, where))
         said = closed.resolved.model_dump_json(indent=1) if closed else "null"
-        self._files.view(self._files.record(number), f'{{"question": {question.model_dump_json(indent=1)},\n"settled": {said}}}\n')
+        try:
+            self._files.view(self._files.page(number), notices.page(question, closed, folder.tag, where))
+            self._files.view(self._files.record(number), f'{{"question": {question.model_dump_json(indent=1)},\n"settled": {said}}}\n')
+        except StorageFault as fault:  # a full disk ends the night at the journal; a page that cannot be written does not
+            if number not in self._unseen:
+                self._unseen.add(number)
+                self._warn(
+                    f"the page of question {number} cannot be written ({str(fault).partition(';')[0]}); `ratchet inbox` has the question"
+                )
 
     def _goal(self) -> str:
         """The first heading of program.md, and the metric."""
-        started = self._recorder.study.started
+        started = self.study.started
         assert started is not None, "a study that asks has started"
         program = self._recorder.folder.program
         text = program.read_bytes().decode("utf-8-sig", "replace") if program.exists() else ""
@@ -184,7 +202,7 @@ class Inbox:
         return notices.line(f"{notices.line(heading, 200) or started.tag}: {started.metric}, {started.direction} is better")
 
     def _best(self) -> str:
-        study = self._recorder.study
+        study = self.study
         best, gain = study.incumbent, gains.gain(study)
         value = gains.believed_value(best) if best else None
         if best is None or value is None or study.started is None:

@@ -49,7 +49,7 @@ class Night:
     def inspect(self) -> Stop | None:
         """What ends the night comes first; then an open trial is finished before any budget is asked."""
         if reason := self.interrupts.reason():
-            return Stop(reason=reason.lower(), sentence=f"{reason} received; `ratchet resume` goes on", exit_code=self.interrupts.exit_code)
+            return Stop(reason=reason.lower(), sentence=self.interrupts.sentence, exit_code=self.interrupts.exit_code)
         if self.study.current is None:
             self.steering.reread(self.clock.now())
         request = self.recorder.folder.stop_request  # who asks to stop need not wait for the device of an open trial

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
 
 from harness.artifacts.inbox import Closed
 from harness.control.telling import News
@@ -19,6 +19,7 @@ BLOCKS = {
 }
 BY = {"person": "a person", "deadline": "its deadline, as nobody answered", "moot": "itself: what it was about is gone"}
 LONGEST_BODY = 3000
+FOLDERS = re.compile(r"(?<![\w/:.~])/(?:[^\s/:]+/)+")
 MOST_QUESTIONS = 5
 
 
@@ -28,8 +29,8 @@ def line(text: str, limit: int = 400) -> str:
 
 
 def harmless(text: str, limit: int = 160) -> str:
-    """The same for a chat: nobody is mentioned and no address can be tapped."""
-    return line(text, limit).replace("@", "(at)").replace("://", ": //")
+    """The same for a chat: nobody is mentioned, no address can be tapped, and of a path of this machine the last part stays."""
+    return FOLDERS.sub("", line(text, limit)).replace("@", "(at)").replace("://", ": //")
 
 
 def kind(question: Question) -> str:
@@ -43,11 +44,11 @@ def options(question: Question) -> str:
     return f"{', '.join(before)} or {last}" if before else last
 
 
-def otherwise(question: Question, zone: tzinfo | None) -> str:
-    """What happens without an answer."""
+def otherwise(question: Question) -> str:
+    """What happens without an answer, by the local time of that moment."""
     if question.deadline is None:
         return "it waits until somebody answers"
-    return f"`{question.default}` at {moment(question.deadline).astimezone(zone):%a %H:%M}"
+    return f"`{question.default}` at {moment(question.deadline).astimezone():%a %H:%M}"
 
 
 def command(question: Question, tag: str, option: str = "OPTION") -> str:
@@ -83,7 +84,7 @@ def page(question: Question, closed: Closed | None, tag: str, folder: str) -> st
         f"**Impact.** {_md(question.impact)}",
         f"**It blocks** {BLOCKS[question.blocks]}.",
         "**Options**\n\n" + "\n".join(f"- `{one.id}`: {_md(one.effect)}" for one in question.options),
-        f"Without an answer: {otherwise(question, None)}.",
+        f"Without an answer: {otherwise(question)}.",
         f"All files of the study: `{folder}/`. This page is written from the journal; to edit it changes nothing.",
     ]
     return "\n\n".join(parts) + "\n"
@@ -115,11 +116,11 @@ def title(news: News, tag: str) -> str:
     return f"Ratchet {tag}: {', '.join(what)}"
 
 
-def body(news: News, tag: str, now: datetime, best: str = "", by_default: Sequence[Closed] = ()) -> str:
+def body(news: News, tag: str, best: str = "", by_default: Sequence[Closed] = ()) -> str:
     """The message. `best` says how the study stands, `by_default` are questions that nobody answered."""
     parts = [_end(news.stop, best)] if news.stop else []
     parts += [f"An edit of program.md is not in force: {harmless(news.complaint, 400)}"] if news.complaint else []
-    parts += [_question(one, tag, now) for one in news.questions[:MOST_QUESTIONS]]
+    parts += [_question(one, tag) for one in news.questions[:MOST_QUESTIONS]]
     left = len(news.questions) - MOST_QUESTIONS
     parts += [f"{left} more: ratchet inbox --tag {tag}"] if left > 0 else []
     if news.stop and by_default:
@@ -134,9 +135,9 @@ def _end(stop: Stop, best: str) -> str:
     return f"It ended: {harmless(stop.sentence, 300)} (exit code {stop.exit_code}).\n{best}".rstrip()
 
 
-def _question(question: Question, tag: str, now: datetime) -> str:
+def _question(question: Question, tag: str) -> str:
     about = f"\nAbout: {harmless(question.candidate, 100)}" if question.candidate else ""
     return (
         f"Question {question.number}, {kind(question)}: {harmless(question.impact, 240)}{about}\n"
-        f"Answer {options(question)}; without one: {otherwise(question, now.tzinfo)}\n{command(question, tag)}"
+        f"Answer {options(question)}; without one: {otherwise(question)}\n{command(question, tag)}"
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.artifacts.trial_row import TrialRow
+from harness.control import absences
 from harness.control.findings import Findings
 from harness.control.inbox import Inbox
 from harness.control.ladder import Ladder
@@ -37,6 +38,7 @@ class Overseer:
         self.inbox.settle(rules)
         self.repairing.follow_up(rules)
         self.findings.follow_up(rules)
+        absences.follow_up(self.inbox, rules)
         self.watching.look(rules)
         self.ladder.climb(rules, absent)
         return self.inbox.stop(rules)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from harness.artifacts import durable
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts.events import Entry, Event
 from harness.artifacts.journal import Journal
@@ -12,6 +13,7 @@ from harness.artifacts.trial_dir import StudyDir
 
 Observer = Callable[[Entry, Study], None]
 SNAPSHOT_EVERY = 200
+BEAT, BEAT_SECONDS = "elapsed", 15.0
 
 
 class Recorder:
@@ -20,7 +22,7 @@ class Recorder:
     def __init__(self, folder: StudyDir, journal: Journal, study: Study, observe: Observer) -> None:
         self.folder, self.study = folder, study
         self._journal, self._observe = journal, observe
-        self._since_snapshot = 0
+        self._since_snapshot, self._beat = 0, 0.0
 
     def emit(self, event: Event) -> None:
         """Durable first, then visible."""
@@ -30,6 +32,13 @@ class Recorder:
         if self._since_snapshot >= max(SNAPSHOT_EVERY, self.study.row_count // 4):
             self.snapshot()
         self._observe(entry, self.study)
+
+    def idle(self) -> None:
+        """While nothing happens the study's file `elapsed` says how long it has run, in seconds: a kill loses at most `BEAT_SECONDS` of a wait."""
+        now = self._journal.elapsed()
+        if now - max(self.study.elapsed, self._beat) >= BEAT_SECONDS:
+            self._beat = now
+            durable.replace(self.folder.path / BEAT, f"{now:.1f}\n".encode())
 
     def snapshot(self) -> None:
         """Refresh the derived snapshot."""

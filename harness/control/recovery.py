@@ -11,7 +11,7 @@ from harness.artifacts.events import Interrupted, Warned
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.control.meter import close_open_calls
-from harness.control.recorder import Recorder
+from harness.control.recorder import BEAT, Recorder
 from harness.errors import BranchMoved
 from harness.execution.process import end_orphan
 from harness.graph.ratchet import Ratchet
@@ -38,16 +38,26 @@ def recover(recorder: Recorder, ratchet: Ratchet) -> None:
 
 
 def unseen_seconds(folder: StudyDir, study: Study, rules: Rules) -> float:
-    """Seconds that a harness worked after its last event before it died, as the files of the open reading tell; at most a trial's limits."""
+    """Seconds that a harness went on after its last event before it died: it waited, or worked, as the files of the open reading tell; then at most a trial's limits."""
     launched = study.launched
-    if launched is None or study.stop is not None:
+    if study.stop is not None:
         return 0.0
+    waited = max(0.0, _beat(folder) - study.elapsed)
+    if launched is None:
+        return waited
     last = moment(study.last_at).timestamp()
     row = study.row(launched.trial)
     reading = folder.trial(row.folder).reading(launched.replicate)
     touched = [_touched(path) for path in (reading.train_log, reading.curve, reading.evaluate_log)]
     limit = rules.trial.setup_seconds + rules.trial.train_seconds + rules.trial.evaluate_seconds
-    return min(max(0.0, max(touched) - last), limit)
+    return max(waited, min(max(0.0, max(touched) - last), limit))
+
+
+def _beat(folder: StudyDir) -> float:
+    try:
+        return float((folder.path / BEAT).read_text())
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _touched(path: Path) -> float:

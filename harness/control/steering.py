@@ -117,7 +117,7 @@ class Steering:
     def _complain(self, seen: str, message: str) -> None:
         if seen != self._seen:
             self._seen = seen
-            self._recorder.emit(Warned(code="rules", message=message))
+            self._recorder.emit(Warned(code="rules", message=message.replace(f"{self._program.parent}/", "")))
 
 
 def roll_forward(folder: StudyDir, digest: str) -> None:

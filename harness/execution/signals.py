@@ -1,4 +1,4 @@
-"""Signals as facts to ask for: INT and TERM once end the trial cleanly, INT twice ends everything at once, HUP is survived."""
+"""Signals as facts to ask for: INT, TERM and USR1 (`ratchet stop --now`) once end the trial cleanly, INT or USR1 after another ends everything at once, HUP is survived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from harness.execution.process import kill_and_reap
 from harness.execution.usage import descendants
 
 ROUNDS = 50
-EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+NOW = signal.SIGUSR1
+EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, NOW: 130}
 
 
 class Interrupts:
@@ -27,8 +28,13 @@ class Interrupts:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def reason(self) -> str:
-        """The signal's name, or ''."""
-        return self.received.name if self.received else ""
+        """The signal's name, `asked` when it was `ratchet stop --now`, or ''."""
+        return "asked" if self.received == NOW else self.received.name if self.received else ""
+
+    @property
+    def sentence(self) -> str:
+        """Why it ends."""
+        return f"{'`ratchet stop --now` asked for it' if self.received == NOW else f'{self.reason()} received'}; `ratchet resume` goes on"
 
     @property
     def exit_code(self) -> int:
@@ -36,7 +42,7 @@ class Interrupts:
         return EXIT_CODES[self.received] if self.received else 0
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None and number == signal.SIGINT:
+        if self.received is not None and number in (signal.SIGINT, NOW):
             end_descendants()
             os._exit(EXIT_CODES[signal.SIGINT])
         self.received = self.received or signal.Signals(number)

@@ -16,12 +16,16 @@ from harness.views.text import flatten, md, plural
 EFFECT = 120
 
 
-def as_dict(study: Study, everything: bool) -> dict[str, Any]:
-    """Open questions, with `everything` the settled ones, too, each with how it was settled or `None`; and what became of messages."""
+def as_dict(study: Study, everything: bool, given: Mapping[int, str]) -> dict[str, Any]:
+    """Open questions, with `everything` the settled ones, too, each with how it was settled or `None`, and the answer that waits (`given`); and what became of messages."""
     return {
         "tag": study.started.tag if study.started else None,
         "questions": [
-            {**question.model_dump(mode="json"), "settled": said.model_dump(mode="json") if said else None}
+            {
+                **question.model_dump(mode="json"),
+                "settled": said.model_dump(mode="json") if said else None,
+                "answered": given.get(question.number),
+            }
             for question, said in study.inbox.questions()
             if everything or said is None
         ],
@@ -29,21 +33,25 @@ def as_dict(study: Study, everything: bool) -> dict[str, Any]:
     }
 
 
-def as_text(study: Study, everything: bool, where: str) -> str:
+def as_text(study: Study, everything: bool, where: str, given: Mapping[int, str]) -> str:
     """The same for people. `where`: the folder with a page for each."""
-    told = [_long(question, said, study) for question, said in study.inbox.questions() if everything or said is None]
+    told = [
+        _long(question, said, study, given.get(question.number)) for question, said in study.inbox.questions() if everything or said is None
+    ]
     if told:
         return "\n\n".join([*told, f"A page for each: {where}/"])
     settled = len(study.inbox.closed)
     return "no question is open" + (f"; {plural(settled, 'settled one')}: `ratchet inbox --all`" if settled else "")
 
 
-def _long(question: Question, said: Resolved | None, study: Study) -> str:
+def _long(question: Question, said: Resolved | None, study: Study, given: str | None) -> str:
     lines = [f"question {question.number}, {notices.kind(question)}: {flatten(question.impact, 300)}"]
     lines += [f"  about     {flatten(question.candidate, 200)}"] if question.candidate else []
     lines += [f"  {'evidence' if n == 0 else '':<9} {flatten(text, 200)}" for n, text in enumerate(question.evidence[:4])]
     if said is not None:
         return "\n".join([*lines, f"  settled   {flatten(_settled(said), 700)}"])
+    if given is not None:
+        return "\n".join([*lines, f"  answered  `{given}`; the harness takes it between trials, or at `ratchet resume`"])
     lines += [f"  blocks    {notices.BLOCKS[question.blocks]}"]
     lines += [f"  {'options' if n == 0 else '':<9} {one.id}: {flatten(one.effect, EFFECT)}" for n, one in enumerate(question.options)]
     tag = study.started.tag if study.started else ""
@@ -55,7 +63,7 @@ def _settled(said: Resolved) -> str:
 
 
 def _otherwise(question: Question) -> str:
-    return notices.otherwise(question, None).replace("`", "")
+    return notices.otherwise(question).replace("`", "")
 
 
 def open_facts(study: Study) -> list[dict[str, Any]]:

@@ -102,6 +102,6 @@ def log_text(entries: Sequence[LogEntry], study: Study) -> str:
     """One line a trial, newest first, `*` marks the chain from the baseline to the incumbent; between them refusals and edits of program.md."""
     told = [(after, at, said) for after, at, said in edits.log_lines(study)]
     told += [(e.trial, "",
-        f"{'*' if e.on_path else ' '} {e.trial:>5}  {(e.commit or '')[:12]:12}  {e.status.value if e.status else 'running':11} "
+        f"{'*' if e.on_path else ' '} {e.trial:>5}  {(e.commit or '')[:12]:12}  {e.status.value if e.status else 'open':11} "
         f"{number(e.value, 6, '-'):>10}  {signed(e.gain, 4, '-'):>9}  {flatten(e.title, 80)}") for e in entries]  # fmt: skip
     return "\n".join(said for _, _, said in sorted(told, reverse=True)) or "no trial yet"
