@@ -45,7 +45,7 @@ class Story:
 
     def trial(
         self, edit: str = "MATRIX_LR: 0.04 -> 0.05", status: Status = Status.DISCARD, reason: str = "not_better", detail: str = "", value: float | None = 1.6,
-        text: str = TEXT, diff: str | None = None, program: str | None = None, repairs: int | None = None, replicates: int | None = None,
+        text: str = TEXT, diff: str | None = None, program: str | None = None, repairs: int | None = None, replicates: int | None = None, approves: int | None = None,
         printed: float | None = None, before: Iterable[Callable[[Story], ev.Event]] = (), after: Iterable[Callable[[Story], ev.Event]] = (), data: str = "data",
         survivors: int = 0,
     ) -> Story:  # fmt: skip
@@ -55,7 +55,9 @@ class Story:
         begun = night.begin(edit, axis, edit, night.proposal)
         mark = program or f"program {night.trial}"
         change = Change(added_lines=1, removed_lines=1, file_sha256=sha(f"f{mark}"), ast_sha256=sha(f"a{mark}"))
-        begun = begun.model_copy(update={"change": change, "repairs": repairs, "replicates": replicates, "folder": f"{night.trial:04d}-t"})
+        begun = begun.model_copy(
+            update={"change": change, "repairs": repairs, "replicates": replicates, "approves": approves, "folder": f"{night.trial:04d}-t"}
+        )
         old, _, new = edit.partition(": ")[2].partition(" -> ")
         self._write(begun.folder, text, diff if diff is not None else f"--- a\n+++ b\n@@ -1 +1 @@\n-{axis} = {old}\n+{axis} = {new}\n")
         end = JobEnd.OK if status in (Status.KEEP, Status.DISCARD, Status.INTERRUPTED) or value is not None else ENDS[status]
@@ -240,6 +242,7 @@ HONEST = [
     Case("a constant further in its way", "", lambda s: s.trial("X: 1 -> 2", BETTER).trial("X: 2 -> 3", BETTER).trial("X: 3 -> 4")),
     Case("a constant the other way after a discard", "", lambda s: s.trial("X: 2 -> 3").trial("X: 2 -> 1").trial("X: 2 -> 2.5")),
     Case("a declared replication", "", lambda s: s.trial(program="P").trial(program="P", replicates=1)),
+    Case("a blocked keep that a person approved", "", lambda s: s.trial(status=Status.BLOCKED, reason="review_failed", program="P").trial(status=BETTER, reason="better", program="P", approves=1)),
     Case("again what the machine interrupted", "", lambda s: s.trial(status=Status.INTERRUPTED, reason="infrastructure", value=None, program="P").trial(program="P")),
     Case("a reading interrupted by a signal", "", lambda s: s.trial(before=[void("SIGTERM")])),
     Case("an evaluator that ended without a record", "", lambda s: s.trial(before=[fault("metric_error", "the evaluator ended without a record; see evaluate.log"), void("metric_error")])),

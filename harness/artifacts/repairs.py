@@ -10,9 +10,9 @@ from harness.trial import CORRECTION, OFFLINE
 
 
 class Repairs(BaseModel):
-    """What was done about failures. `ticket` is the order that waits to be carried out, `carried` the one of the repair in progress.
+    """What was done about failures. `ticket` is the order that waits to be carried out, `orders` by trial the one that it carried out.
 
-    `refusals`: proposals that were refused while the ticket waited; `declined`: why the harness's own repair was. `fingerprints`: by fingerprint the trials that failed so. `reopened`: questions whose answer
+    `refusals`: proposals that were refused while the ticket waited, `refused`: such proposals in all, by failed check; `declined`: why the harness's own repair was. `fingerprints`: by fingerprint the trials that failed so. `reopened`: questions whose answer
     brought a line back.
     """
 
@@ -20,8 +20,9 @@ class Repairs(BaseModel):
 
     followed: int = -1
     ticket: Ticket | None = None
-    carried: Ticket | None = None
+    orders: dict[int, Ticket] = Field(default_factory=dict)
     refusals: int = 0
+    refused: dict[str, int] = Field(default_factory=dict)
     declined: str = ""
     made: int = 0
     fingerprints: dict[str, list[int]] = Field(default_factory=dict)
@@ -37,19 +38,20 @@ class Repairs(BaseModel):
             known = self.fingerprints.get(event.packet.fingerprint, [])
             self.fingerprints = {**self.fingerprints, event.packet.fingerprint: [*known, event.trial]}
 
-    def refused(self, proposer: str, why: str) -> None:
+    def refuse(self, proposer: str, why: str) -> None:
         """A proposal was refused: the harness's own repair is not made twice, a model's may be."""
         if proposer == CORRECTION:
             self.declined = why if self.ticket is not None else ""
-        elif proposer not in OFFLINE:
-            self.refusals += int(self.ticket is not None)
+        elif proposer not in OFFLINE and self.ticket is not None:
+            check = self.ticket.failed_check
+            self.refusals, self.refused = self.refusals + 1, {**self.refused, check: self.refused.get(check, 0) + 1}
 
-    def begun(self, repairs: int | None) -> None:
+    def begun(self, trial: int, repairs: int | None) -> None:
         """A trial began; `repairs` is the trial it repairs."""
-        self.carried = None
         if repairs is None:
             return
-        self.carried, self.ticket, self.refusals, self.declined, self.made = self.ticket, None, 0, "", self.made + 1
+        self.orders = {**self.orders, trial: self.ticket} if self.ticket is not None else self.orders
+        self.ticket, self.refusals, self.declined, self.made = None, 0, "", self.made + 1
 
     def verified(self, event: Verified) -> None:
         """A repair was verified."""

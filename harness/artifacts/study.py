@@ -150,7 +150,7 @@ def _refused(study: Study, event: ev.Refused) -> None:
     study.refusals = [*study.refusals, said][-REMEMBERED:]
     study.pending, study.proposals, study.refused = None, event.proposal, study.refused + 1
     study.refused_in_a_row += 1
-    study.repairs.refused(event.proposer, f"{event.reason}: {event.detail}")
+    study.repairs.refuse(event.proposer, f"{event.reason}: {event.detail}")
 
 
 def _begun(study: Study, event: ev.Begun) -> None:
@@ -159,7 +159,7 @@ def _begun(study: Study, event: ev.Begun) -> None:
     study.calls.stand_ins += int(bool(event.stands_for))
     facts = {name: getattr(event, name) for name in ev.Begun.model_fields if name != "kind"}
     study.current = TrialRow(**facts)
-    study.repairs.begun(event.repairs)
+    study.repairs.begun(event.trial, event.repairs)
     study.watch.begun()
 
 

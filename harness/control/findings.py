@@ -13,7 +13,7 @@ from harness.artifacts.trial_row import TrialRow
 from harness.checks import Check
 from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
-from harness.evaluation import causes, findings
+from harness.evaluation import approval, causes, findings
 from harness.followups import ErrorPacket, Mechanism, Ticket, Verification
 from harness.questions import Option
 from harness.rules import Rules
@@ -28,7 +28,7 @@ def as_repair(study: Study, proposal: Proposal) -> Proposal:
     """While a failed check of the incumbent has a ticket, a proposal on the incumbent is its repair."""
     order, best = study.repairs.ticket, study.incumbent
     ours = order is not None and best is not None and order.trial == best.trial and proposal.parent == best.commit
-    if not ours or order is None or proposal.repairs is not None or proposal.replicates is not None:
+    if not ours or order is None or any(one is not None for one in (proposal.repairs, proposal.replicates, proposal.approves)):
         return proposal
     return proposal.model_copy(update={"repairs": order.trial})
 
@@ -54,34 +54,47 @@ class Findings:
         """Between two trials: ask about what has no ground truth, then write the next ticket."""
         study = self._recorder.study
         best, order = study.incumbent, study.repairs.ticket
-        checks = findings.of(best.readings) if best else None
-        if (
-            order is not None
-            and measured(study, order)
-            and not (rules.correction.attempts and study.repairs.made < rules.correction.in_all)
-        ):
-            self._recorder.emit(lapsed(order, "[correction] allows no more repairs"))
-            order = None
-        if best is None or (order is not None and (not measured(study, order) or self._waits(order, best, rules))):
+        if best is None or (order is not None and not measured(study, order)):
             return
-        open_ones = findings.repairable(checks or ())
+        if order is not None:
+            if not (why := self._over(order, best, rules)):
+                return
+            self._recorder.emit(lapsed(order, why))
+        checks = findings.of(best.readings) or ()
+        open_ones = findings.repairable(checks)
         last = study.rows[-1]
         for row in (best, last) if last.status is Status.BLOCKED else (best,):
             for check in findings.untold(findings.of(row.readings) or ()):
                 self._ask_for_truth(rules, row, check, alone=not open_ones)
         for check in open_ones:
-            if self._ordered(rules, best, check, checks or ()):
+            if not self._in_review(check) and self._ordered(rules, best, check, checks):
                 return
-        if order is not None and study.repairs.ticket is not None:
-            self._recorder.emit(lapsed(order, "the incumbent is another one now"))
 
-    def _waits(self, order: Ticket, best: TrialRow, rules: Rules) -> bool:
-        """Whether an order is still to be carried out; not when the incumbent is another one, or when proposal after proposal was refused."""
-        return order.trial == best.trial and self._recorder.study.repairs.refusals <= rules.correction.attempts
+    def _over(self, order: Ticket, best: TrialRow, rules: Rules) -> str:
+        """Why an order cannot be carried out any more, as a clause; empty when it can."""
+        law, repairs = rules.correction, self._recorder.study.repairs
+        if not law.attempts or repairs.made >= law.in_all:
+            return "[correction] allows no more repairs"
+        if order.trial != best.trial:
+            return "the incumbent is another one now"
+        return f"{repairs.refusals} proposals in its turn did not carry it out" if repairs.refusals > law.attempts else ""
+
+    def _in_review(self, check: Check) -> bool:
+        """Whether a review did not pass a repair of this check and a person has a say in it, or had and it is not carried out yet: one question is enough."""
+        study = self._recorder.study
+        asked = {one.trial for one in study.inbox.open.values() if one.kind == "review" and one.trial is not None}
+        return any(self._root(trial) == check.key for trial in asked.union(approval.waiting(study)))
+
+    def _root(self, trial: int) -> str:
+        """The failed check that a trial repairs, itself or by the repair of a failed repair; '' when it repairs none."""
+        order = self._recorder.study.repairs.orders.get(trial)
+        if order is None or measured(self._recorder.study, order):
+            return order.failed_check if order else ""
+        return self._root(order.trial)
 
     def owns(self, row: TrialRow) -> bool:
         """Whether a trial repairs a failed check, and not a failed trial."""
-        order = self._recorder.study.repairs.carried
+        order = self._recorder.study.repairs.orders.get(row.trial)
         return row.repairs is not None and order is not None and measured(self._recorder.study, order)
 
     def closed(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> Verdict:
@@ -97,10 +110,10 @@ class Findings:
 
     def _found(self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, texts: Texts) -> tuple[Verification | None, Verdict]:
         study, checks = self._recorder.study, findings.of(readings)
-        if row.trial == 0 or row.commit is None or not (checks or self.owns(row)):
+        if row.trial == 0 or row.commit is None or verdict.status is Status.INTERRUPTED or not (checks or self.owns(row)):
             return None, verdict
         touched = findings.changed(texts(row.parent), texts(row.commit))
-        order = study.repairs.carried
+        order = study.repairs.orders.get(row.trial)
         if row.repairs is None or order is None or not self.owns(row):
             parent = next((one for one in reversed(study.rows) if one.commit == row.parent), None)
             known = findings.of(parent.readings) if parent else None
@@ -113,19 +126,20 @@ class Findings:
 
     def _ordered(self, rules: Rules, best: TrialRow, check: Check, checks: Sequence[Check]) -> bool:
         """Whether a ticket was written; when its repairs are used up, a person is told instead."""
-        repairs, law = self._recorder.study.repairs, rules.correction
-        evidence, made = findings.packet(check), len(self._recorder.study.repairs.fingerprints.get(check.key, []))
-        if made < law.attempts and repairs.made < law.in_all:
+        repairs, law, evidence = self._recorder.study.repairs, rules.correction, findings.packet(check)
+        made = sum(order.failed_check == check.key and trial in repairs.outcomes for trial, order in repairs.orders.items())
+        refused = repairs.refused.get(check.key, 0)
+        spent = made + refused // (law.attempts + 1)  # an order lapses after so many
+        if spent < law.attempts and repairs.made < law.in_all:
             self._recorder.emit(FollowedUp(
                 trial=best.trial, cause="failed_check", mechanism=Mechanism.CORRECTION, packet=evidence, ticket=findings.ticket(best.trial, check, checks),
-                detail=f"{check.key}: expected {check.expected}, found {check.actual} (attempt {made + 1} of {law.attempts})",
+                detail=f"{check.key}: expected {check.expected}, found {check.actual} (attempt {spent + 1} of {law.attempts})",
             ))  # fmt: skip
             return True
         if not law.attempts:
             return False
-        said = (
-            f"{check.key} still fails after {made} of {law.attempts} repairs ({repairs.made} of {law.in_all} in all); it is left as it is"
-        )
+        unheeded = f" and {refused} refused proposals" if refused else ""
+        said = f"{check.key} still fails after {made} of {law.attempts} repairs{unheeded} ({repairs.made} of {law.in_all} in all); it is left as it is"
         self._inbox.ask(
             rules, "repeated_failure", f"repairs of {check.key}", check.key, _evidence(check), said, (LEAVE, STOP), LEAVE.id, "line", best.trial,
         )  # fmt: skip
@@ -141,8 +155,7 @@ class Findings:
         self._told(best, causes.NO_TRUTH, findings.packet(check), said)
 
     def _told(self, best: TrialRow, cause: str, evidence: ErrorPacket, said: str) -> None:
-        repairs = self._recorder.study.repairs
-        if evidence.fingerprint not in repairs.fingerprints or repairs.ticket is not None:
+        if evidence.fingerprint not in self._recorder.study.repairs.fingerprints:
             self._recorder.emit(FollowedUp(trial=best.trial, cause=cause, mechanism=Mechanism.ESCALATION, packet=evidence, detail=said))
 
 

@@ -93,8 +93,8 @@ class Repairing:
         self, row: TrialRow, readings: Sequence[Reading], verdict: Verdict, rules: Rules, texts: Callable[[str], Mapping[str, str]],
     ) -> Verdict:  # fmt: skip
         """The verdict on a repair after its verification; of any other trial the verdict as it is."""
-        ticket = self._study.repairs.carried
-        if row.repairs is None or ticket is None:
+        ticket = self._study.repairs.orders.get(row.trial)
+        if row.repairs is None or ticket is None or verdict.status is Status.INTERRUPTED:
             return verdict
         failed, judged = self._study.row(row.repairs), row.model_copy(update={"verdict": verdict})
         again = packets.fingerprint(judged, self._log(judged), rules) if _failed(judged) else ""
@@ -108,7 +108,9 @@ class Repairing:
         verdict = row.verdict
         assert verdict is not None, "a settled trial was judged"
         packet = packets.packet(row, rules, self._log(row))
-        act = self._act(row, packet, rules)
+        act, order = self._act(row, packet, rules), self._study.repairs.orders.get(row.trial)
+        if order is not None and row.status is Status.INTERRUPTED:
+            act = Act(act.mechanism, f"{act.detail}; the repair of trial {row.repairs} was not measured, so its order stays open", order)
         self._recorder.emit(FollowedUp(
             trial=row.trial, cause=verdict.reason, mechanism=act.mechanism, packet=packet, ticket=act.ticket, detail=act.detail[:500]
         ))  # fmt: skip
@@ -139,12 +141,14 @@ class Repairing:
         try:
             if row.replicates is not None:
                 raise Hopeless("a replication is the same program or nothing")
+            first, repaired = self._study.repairs.orders.get(row.trial), self._study.row(row.trial if row.repairs is None else row.repairs)
             if packet.error_type == "resource":
                 ticket = tickets.for_memory(row.trial, packet, texts, parents, law)
             else:
                 log = b"" if packets.in_scoring(row) else self._log(row)
                 own = packets.symbols(texts, packets.own_frame(log, rules.scope.editable))
                 ticket = tickets.for_crash(row.trial, packet, texts, parents, own, row.change, law)
+            ticket = tickets.within(ticket, first, self._texts(repaired.commit or "", rules), texts)
         except Hopeless as why:
             return Act(Mechanism.REPLAN, f"no repair: {why}")
         if why_not := self._over(ticket, rules):

@@ -129,6 +129,16 @@ def for_crash(
     )  # fmt: skip
 
 
+def within(ticket: Ticket, first: Ticket | None, before: Texts, texts: Texts) -> Ticket:
+    """The order for a repair that failed, cut to the scope of the order that it carried out; `before`: the files that it repaired. Raises `Hopeless`."""
+    if first is None:
+        return ticket
+    scope = tuple(symbol for symbol in ticket.scope if symbol in first.scope)
+    if not scope or not _touched(before, texts) <= set(first.scope):
+        raise Hopeless(f"a repair of a repair stays inside the scope of the first ({', '.join(first.scope[:6])}), and this one would not")
+    return ticket.model_copy(update={"scope": scope})
+
+
 def is_memory(ticket: Ticket) -> bool:
     """Whether the harness itself carries the order out."""
     return ticket.packet.error_type == "resource"

@@ -12,7 +12,7 @@ from harness.views.text import flatten
 def _order(study: Study) -> Ticket | None:
     """The ticket that waits, or the one of the repair that runs."""
     running = study.current is not None and study.current.repairs is not None
-    return study.repairs.carried if running else study.repairs.ticket
+    return study.repairs.orders.get(study.current.trial) if study.current and running else study.repairs.ticket
 
 
 def facts(study: Study) -> dict[str, Any]:
