@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.artifacts import snapshot as snapshots
+from harness.artifacts.answers import InboxFiles
 from harness.options import AsJson, Project, Tag
 from harness.views.which import folder_of
 
@@ -25,6 +26,11 @@ def inbox(tag: str | None, project: Path, as_json: bool, everything: bool) -> No
     study = snapshots.load(folder.journal, folder.snapshot, summary=True)
     where = folder.inbox.relative_to(folder.project).as_posix()
     click.echo(json.dumps(view.as_dict(study, everything)) if as_json else view.as_text(study, everything, where))
+    for number in sorted(study.inbox.open) if not as_json else ():
+        if InboxFiles(folder.inbox).answer(number).exists():
+            click.echo(
+                f"Question {number} has an answer; the harness takes it after the current trial, a stopped study at `ratchet resume`."
+            )
 
 
 @click.command()
