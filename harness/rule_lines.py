@@ -14,7 +14,6 @@ from harness.errors import RulesInvalid
 from harness.tables import Tables
 
 OPENING = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*toml[ \t]+rules[ \t]*$")
-LINE_END = re.compile(r"\r\n|\r|\n")
 NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
@@ -33,12 +32,12 @@ MOST_BYTES = 64 * 1024  # of the block; a person's has some two thousand
 
 def split(text: str) -> list[str]:
     """The lines of a text as an editor numbers them, the first at 0."""
-    return LINE_END.split(text)
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def find_block(lines: Sequence[str]) -> tuple[int, list[str]]:
     """1-based line of the block's first line, and its lines; the block must be there once, be closed, and be no longer than `MOST_BYTES`."""
-    openings = [(n, m.group(1)) for n, line in enumerate(lines) if (m := OPENING.match(line))]
+    openings = [(n, m.group(1)) for n, line in enumerate(lines) if "rules" in line and (m := OPENING.match(line))]
     if not openings:
         raise RulesInvalid("no block fenced with ```toml rules; add one (docs/program.md shows the shortest)", 0)
     if len(openings) > 1:

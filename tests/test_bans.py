@@ -373,3 +373,10 @@ def test_a_ban_added_at_night_refuses_the_next_proposal_with_its_entry(make_proj
     assert [(event.proposal, event.reason) for event in refused] == [(2, "banned")]
     assert "[ban] axes of program.md has 'depth'" in refused[0].detail
     assert [row.trial for row in study_of(project).rows] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("code", ["import _ctypes", "from _ctypes import dlopen", "torch.ctypes.CDLL(None)", "from torch import ctypes"])
+def test_a_module_under_another_name_or_passed_on_by_another_is_held_by_its_word_only(code: str) -> None:
+    text = PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n")
+    assert told(text, Ban(imports=("ctypes",))) == "" and "train.py:8 adds it" in told(text, Ban(words=("ctypes",)))
+    assert bool(told(text, Ban(imports=("ctypes", "_ctypes")))) == ("_ctypes" in code)

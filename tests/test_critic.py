@@ -504,7 +504,7 @@ def test_verdicts_are_set_against_what_became_of_them() -> None:
     assert "approved by a person and kept again): 1" in text and "gone when measured again): 1" in text
     assert "| pass | 1 | 1 |" in text and "prose: no call" in text
     assert reviewing.section(Study()) == reviewing.calibration(Study()) == "" and reviewing.status_lines(Study()) == []
-    assert reviewing.status_lines(study) == ["  reviews    6 reviews: 2 pass, 2 fail, 1 uncertain, 1 none"]
+    assert reviewing.status_lines(study) == ["  reviews    6 reviews: 2 pass, 2 fail, 1 uncertain, 1 without a verdict"]
 
 
 def test_a_review_is_worth_a_line_on_the_console() -> None:

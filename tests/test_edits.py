@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from harness import cli
 from harness.artifacts.events import Entry, Event, RulesChanged, Settled, Warned
 from harness.artifacts.study import EDITS, Study
+from harness.proposers.wire import KEYS
+from harness.trial import Status
 from harness.views import edits, lines, report, status
 from tests import study_factory as make
 from tests.projects import Seen, edits_file, folder_of, resume_study, run_study, set_rules, study_of
@@ -156,3 +159,28 @@ def test_the_console_tells_an_edit_taken_back_from_a_new_one() -> None:
     other = RulesChanged(digest="a" * 64, diff="")
     study.apply(next(make.entries([other])))
     assert lines.line_of(other, study) == "program.md changed (now aaaaaaaaaaaa); in force from now on"
+
+
+def test_a_review_asked_for_at_night_without_a_key_waits_for_the_person_and_her_word_is_taken(
+    make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    project = make_project(rules="[keep]\nbaseline_readings = 1\n[stop]\ntrials = 5")
+    shown: list[str] = []
+
+    def act(entry: Entry, study: Study) -> None:
+        if isinstance(entry.event, Settled) and entry.event.trial == 0:
+            set_rules(project, '[stop]\ndollars = 1\n[review]\nsymbols = ["VALUE"]\ncriteria = ["No line is longer than 100."]')
+        if isinstance(entry.event, Settled) and entry.event.trial == 2:
+            shown.extend([status.as_text(study), told(project, "inbox")])
+            told(project, "answer", "1", "keep")
+
+    edit = edits_file(tmp_path, [{"VALUE": 0.9}, {"DEPTH": 3}, {"DEPTH": 4}, {"DEPTH": 5}, {"DEPTH": 6}])
+    run_study(project, edit, seen=Seen(on_event=act))
+    study = study_of(project)
+    assert [row.status.value for row in study.rows if row.status][:2] == ["keep", "blocked"]
+    assert "1 review: 1 without a verdict; 1 keep waits for you in `ratchet inbox`" in shown[0]
+    assert "no key; set ANTHROPIC_API_KEY, or the variable of [model] key: " in shown[1]
+    kept = study.incumbent
+    assert kept is not None and kept.approves == 1 and (kept.status or Status.CRASH) is Status.KEEP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -61,6 +62,12 @@ def test_a_question_that_does_not_block_the_study_stops_nothing(
     assert run(project, tmp_path).exit_code == 0
     assert study_of(project).trials == 3
     assert list(study_of(project).inbox.open) == [1]
+    assert "has an answer" not in ratchet(project, "inbox").stdout
+    ratchet(project, "answer", "1", "retry", check=True)
+    assert ratchet(project, "inbox").stdout.endswith(
+        "Question 1 has an answer; the harness takes it after the current trial, a stopped study at `ratchet resume`.\n"
+    )
+    assert json.loads(ratchet(project, "inbox", "--json").stdout)
 
 
 def test_stop_as_an_answer_ends_the_study_with_code_3_and_a_resume_goes_on(

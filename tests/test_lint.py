@@ -222,7 +222,7 @@ def test_only_so_many_sentences_and_characters_are_looked_at() -> None:
     assert said(program("", "Fine.\n" * wishes.LOOKED_AT + wish)) == []
     assert len(list(wishes.sentences(["Never use it, please."] * 100_000))) <= wishes.READ // 20
     assert sum(len(one) for _, one in wishes.sentences(["word " * 200_000, "", "more"])) <= wishes.LONGEST
-    drawn = wishes.uncovered("Never use dropout.\n\n" * 1000, parse(program("")), frozenset())
+    drawn = wishes.uncovered(["Never use dropout.", ""] * 1000, parse(program("")), frozenset())
     assert len(list(drawn)) == wishes.LOOKED_AT
 
 

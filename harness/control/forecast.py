@@ -18,7 +18,7 @@ from harness.trial import OFFLINE, Record
 
 CALENDAR = 6e7  # hours, some 6,800 years: no later moment has a date
 AROUND = 0.1  # of a trial, for set-up and evaluation at best
-SCATTER = 0.1  # of an earlier study's mean
+SCATTER, FEW, MANY = 0.1, 0.3, 10  # of an earlier study's mean; of one of fewer trials, which have seen few audits and repeats
 ANSWER_SECONDS = (10.0, 30.0)
 AGENT_SECONDS = 30.0
 WALL_SHARE, WALL_SECONDS = 0.01, 2.0  # by which a job may pass its wall clock before it is ended
@@ -71,10 +71,11 @@ def pace_of_rules(rules: Rules) -> Pace:
 def pace_of_studies(means: Sequence[tuple[float, int]]) -> Pace:
     """From the mean seconds of a trial, and the number of trials, of earlier studies."""
     seconds, trials = [mean for mean, _ in means], sum(count for _, count in means)
-    span = Span(low=min(seconds) * (1 - SCATTER), high=max(seconds) * (1 + SCATTER))
+    scatter = SCATTER if trials >= MANY else FEW
+    span = Span(low=min(seconds) * (1 - scatter), high=max(seconds) * (1 + scatter))
     studies = "1 earlier study" if len(means) == 1 else f"{len(means)} earlier studies"
     seen = f"{trials:,} trial{'s' * (trials != 1)} of {studies}" if trials else f"the baseline of {studies}"
-    return Pace(seconds=span, said=f"{seen} with this profile, clock and amount on this device, give or take {SCATTER:.0%}")
+    return Pace(seconds=span, said=f"{seen} with this profile, clock and amount on this device, give or take {scatter:.0%}")
 
 
 def thinking(shares: Mapping[str, float], rules: Rules) -> Span:

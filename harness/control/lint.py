@@ -47,12 +47,12 @@ class Law(NamedTuple):
 
 def warnings(text: str, rules: Rules, around: Surroundings) -> tuple[Finding, ...]:
     """All that may not be meant in the program.md `text`, from which `rules` were read, in the order of its lines; the first `MOST`."""
-    first, block = rule_lines.find_block(rule_lines.split(text.removeprefix("\ufeff")))
+    first, block = rule_lines.find_block(lines := rule_lines.split(text.removeprefix("\ufeff")))
     table = tomli.loads("\n".join(block) + "\n")
     law = Law(rules, frozenset((name, key) for name, keys in table.items() for key in keys), around)
     found = [Finding(*rule_lines.sentence(one, table, rules, first, block)) for part in PARTS for one in part(law)]
     found += wishes.vague(rules.review.criteria, first, block)
-    found += islice(_unlike(wishes.uncovered(text.removeprefix("\ufeff"), rules, law.written)), MOST)
+    found += islice(_unlike(wishes.uncovered(lines, rules, law.written)), MOST)
     return tuple(sorted(dict.fromkeys(found)))[:MOST]
 
 

@@ -103,9 +103,9 @@ def vague(criteria: Sequence[str], first: int, block: Sequence[str]) -> Iterator
             yield Finding(first + line, said)
 
 
-def uncovered(text: str, rules: Rules, written: frozenset[tuple[str, str]]) -> Iterator[Finding]:
+def uncovered(lines: Sequence[str], rules: Rules, written: frozenset[tuple[str, str]]) -> Iterator[Finding]:
     """Sentences outside the block that want something which a key could hold, when none of its keys is written."""
-    for line, sentence in islice(sentences(rule_lines.split(text)), LOOKED_AT):
+    for line, sentence in islice(sentences(lines), LOOKED_AT):
         if not WISH.search(sentence):
             continue
         subjects = SUBJECTS if REFUSED.search(sentence) else (*STOPS, *SUBJECTS)

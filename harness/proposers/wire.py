@@ -167,7 +167,7 @@ class Wire:
         if isinstance(fault, anthropic.APIStatusError):
             return of_error(fault.status_code, fault.body, fault.response.headers, self._now())
         if isinstance(fault, anthropic.CredentialsError) or (isinstance(fault, TypeError) and "authentication method" in str(fault)):
-            return Reply(Fate.STOP, "auth", f"no key: {fault}", billed=False)
+            return Reply(Fate.STOP, "auth", f"no key; set {KEYS[0]}, or the variable of [model] key: {fault}", billed=False)
         if isinstance(cause, httpx2.UnsupportedProtocol):
             return Reply(Fate.STOP, "no_endpoint", str(cause), billed=False)
         if isinstance(cause, (httpx2.TransportError, OSError)):

@@ -182,7 +182,7 @@ def as_dict(seen: Outlook) -> dict[str, Any]:
 
 
 def _assumptions(seen: Outlook) -> Sequence[str]:
-    night = "the shortest night has only the quickest trials, the longest only the slowest; none begins that would by the mean so far pass the end"
+    night = "the shortest night has only the quickest trials, the longest only the slowest; one that by the mean so far would end too late is not begun"
     said = [seen.pace.said, night, *(tariff.said for tariff in seen.tariffs)]
     if seen.tariffs:
         said.append(f"1 to {MORE_PROPOSALS:g} proposals become one trial")

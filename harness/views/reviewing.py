@@ -72,11 +72,12 @@ def status_lines(study: Study) -> list[str]:
     if not study.reviewing.reviews:
         return []
     counts = Counter(map(word, study.reviewing.reviews.values()))
-    said = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "uncertain", "none") if counts[name])
+    said = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "uncertain", "none") if counts[name]).replace(
+        "none", "without a verdict"
+    )
     waiting = sum(question.kind == "review" for question in study.inbox.open.values())
-    return [
-        f"  reviews    {plural(len(study.reviewing.reviews), 'review')}: {said}{f'; {waiting:,} wait for an answer' if waiting else ''}"
-    ]
+    asked = f"; {plural(waiting, 'keep waits', 'keeps wait')} for you in `ratchet inbox`" if waiting else ""
+    return [f"  reviews    {plural(len(study.reviewing.reviews), 'review')}: {said}{asked}"]
 
 
 def section(study: Study) -> str:

@@ -76,18 +76,10 @@ def row_facts(row: TrialRow) -> dict[str, Any]:
     """One trial, JSON-able."""
     verdict, memory = row.verdict, peak_memory_mb(row)
     return {
-        "trial": row.trial,
-        "commit": row.commit,
-        "status": row.status.value if row.status else None,
-        "reason": verdict.reason if verdict else None,
-        "value": believed_value(row),
-        "gain": verdict.gain if verdict else None,
-        "standard_error": verdict.standard_error if verdict else None,
-        "p_better": verdict.p_better if verdict else None,
-        "memory_gb": round(memory / 1024, 3) if memory else None,
-        "title": flatten(row.title),
-        "folder": row.folder,
-    }
+        "trial": row.trial, "commit": row.commit, "status": row.status.value if row.status else None, "reason": verdict.reason if verdict else None,
+        "value": believed_value(row), **{name: getattr(verdict, name, None) for name in ("gain", "standard_error", "p_better")},
+        "memory_gb": round(memory / 1024, 3) if memory else None, "title": flatten(row.title), "folder": row.folder,
+    }  # fmt: skip
 
 
 def state(study: Study, alive: bool | None) -> str:
