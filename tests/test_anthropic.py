@@ -419,6 +419,26 @@ def test_an_edit_of_the_models_table_takes_effect_with_the_next_call(tmp_path: P
         assert server.asked[1]["output_config"] == {"effort": "low"} and "output_config" not in server.asked[0]
 
 
+def test_what_a_model_hands_in_is_checked_under_the_rules_in_force_and_not_under_those_it_began_with(tmp_path: Path) -> None:
+    def banned(body: dict[str, Any]) -> Answer:
+        assert "[ban] axes of program.md has 'DEPTH'" in error_of(body), error_of(body)
+        return blocks(replace("\nDEPTH = 3", "\nDEPTH = 2"), *lower_and_submit(body).blocks)
+
+    deeper = blocks(replace("\nDEPTH = 2", "\nDEPTH = 3"), call("submit", {"title": "a deeper one", **SUBMISSION, "axis": "depth"}))
+    with stub(Script([lower_and_submit, deeper, banned, deeper])) as server:
+        project = project_of(tmp_path / "p", server.url, "[stop]\ntrials = 3")
+        edits = {2: '[ban]\naxes = ["DEPTH"]', 3: "[ban]\naxes = []"}
+        seen = Seen(
+            on_event=lambda entry, study: (
+                set_rules(project, edits[study.row_count]) if entry.event.kind == "settled" and study.row_count in edits else None
+            )
+        )
+        assert run_study(project, seen=seen).reason == "trials"
+    study = study_of(project)
+    assert study.refused == 0 and [row.proposer for row in study.rows[1:]] == ["anthropic"] * 3
+    assert study.rows[3].title == "a deeper one"
+
+
 def test_a_declared_replication_runs_once_with_another_seed(tmp_path: Path) -> None:
     def worse(body: dict[str, Any]) -> Answer:
         return blocks(replace("\nVALUE = 1.2", "\nVALUE = 1.3"), call("submit", dict(submit("a higher value").blocks[0]["input"])))

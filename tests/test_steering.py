@@ -282,6 +282,25 @@ def test_a_night_is_steered_from_its_next_trial_on(make_project: Callable[..., P
     assert folder_of(project).program.read_bytes() == program.read_bytes()
 
 
+@pytest.mark.parametrize("how", ["linked anew", "replaced by a file"])
+def test_a_program_that_is_a_link_is_followed_wherever_it_leads_now(make_project: Callable[..., Path], tmp_path: Path, how: str) -> None:
+    project = make_project(rules="[keep]\nbaseline_readings = 1\n[stop]\ntrials = 5")
+    first, second, link = tmp_path / "first.md", tmp_path / "second.md", tmp_path / "night.md"
+    first.write_bytes((project / "program.md").read_bytes())
+    second.write_text(first.read_text().replace("trials = 5", "trials = 2"))
+    link.symlink_to(first)
+
+    def edit() -> None:
+        if how == "linked anew":
+            link.unlink()
+            link.symlink_to(second)
+        else:
+            second.replace(link)
+
+    run_study(project, seen=settled(project, {1: edit}), program=link)
+    assert study_of(project).trials == 2
+
+
 def test_flags_of_the_start_hold_until_program_md_is_edited_and_an_edit_is_there_after_a_resume(
     make_project: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -11,7 +11,19 @@ from harness.artifacts import journal
 from harness.artifacts import snapshot as snapshots
 from harness.artifacts import study as fold
 from harness.artifacts.call_events import Answered, Asked
-from harness.artifacts.events import BarMoved, Event, Interrupted, Proposed, Refused, Resumed, RulesChanged, Scored, Stopped, Warned
+from harness.artifacts.events import (
+    BarMoved,
+    Decided,
+    Event,
+    Interrupted,
+    Proposed,
+    Refused,
+    Resumed,
+    RulesChanged,
+    Scored,
+    Stopped,
+    Warned,
+)
 from harness.artifacts.journal import Journal, Position
 from harness.artifacts.study import Study
 from harness.errors import JournalCorrupt, StudyUnknown
@@ -175,6 +187,17 @@ def test_an_interrupted_trial_neither_counts_as_a_crash_nor_ends_a_row_of_them()
     study = make.fold([*events, *trial])
     assert (study.crashes_in_a_row, study.counts["interrupted"]) == (1, 1)
     assert make.fold([*events, *trial, *night.candidate(failure=1)]).crashes_in_a_row == 2
+
+
+def test_a_trial_that_waits_for_a_person_did_not_crash_and_ends_a_row_of_crashes() -> None:
+    night = make.Night()
+    events: list[Event] = [night.start(), *night.baseline(), *night.candidate(failure=0)]
+    for event in night.candidate(effect=-0.02):
+        blocked = {"verdict": event.verdict.model_copy(update={"status": Status.BLOCKED})} if isinstance(event, Decided) else {}
+        events.append(event.model_copy(update=blocked))
+    study = make.fold([*events, *night.candidate(failure=1)])
+    assert [row.status for row in study.rows[1:]] == [Status.CRASH, Status.BLOCKED, Status.TIMEOUT]
+    assert study.crashes_in_a_row == 1
 
 
 def test_refusals_in_a_row_count_until_a_trial_begins() -> None:

@@ -21,7 +21,7 @@ from harness.artifacts.repairs import Repairs
 from harness.artifacts.trial_row import Edit, Refusal, TrialRow
 from harness.artifacts.watch import Watch
 from harness.errors import StudyUnknown
-from harness.trial import FAILED, MEASURED, OFFLINE, OWED, Bar, Noise, Status, Stop
+from harness.trial import FAILED, OFFLINE, OWED, Bar, Noise, Status, Stop
 
 REMEMBERED = 400
 PAST = "past, program.md was mended since; "
@@ -193,7 +193,7 @@ def _settled(study: Study, event: ev.Settled) -> None:
         study.incumbent, study.rereadings_failed = row, 0
     if status in FAILED:
         study.crashes_in_a_row += 1
-    elif status in MEASURED:
+    elif status is not Status.INTERRUPTED:
         study.crashes_in_a_row = 0
 
 

@@ -76,7 +76,7 @@ class Desk:
         assert started is not None, "a study that proposes has started"
         return registry.make(name, started.proposer_options, Setting(
             rules=rules, folder=self._recorder.folder, interrupted=self._interrupted, meter=self._meter, study=lambda: self._study,
-            check=lambda proposal: self._admission.check(self._admission.completed(proposal, rules, True), rules), clock=self._clock,
+            check=lambda proposal: self._admission.check(self._admission.completed(proposal, self._steering.rules, True), self._steering.rules), clock=self._clock,
         ))  # fmt: skip
 
     def _begin(self, proposal: Proposal, change: Change) -> None:

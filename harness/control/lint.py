@@ -50,7 +50,7 @@ def warnings(text: str, rules: Rules, around: Surroundings) -> tuple[Finding, ..
     first, block = rule_lines.find_block(lines := rule_lines.split(text.removeprefix("\ufeff")))
     table = tomli.loads("\n".join(block) + "\n")
     law = Law(rules, frozenset((name, key) for name, keys in table.items() for key in keys), around)
-    found = [Finding(*rule_lines.sentence(one, table, rules, first, block)) for part in PARTS for one in part(law)]
+    found = [Finding(*rule_lines.sentence(one, table, rules, first, block)) for part in PARTS for one in islice(part(law), MOST)]
     found += wishes.vague(rules.review.criteria, first, block)
     found += islice(_unlike(wishes.uncovered(lines, rules, law.written)), MOST)
     return tuple(sorted(dict.fromkeys(found)))[:MOST]

@@ -86,7 +86,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
         ratchet.open_branch(head)
         allowed = limits.at_start(rules, company.clock.now(), amounts)
         event = StudyStarted(
-            tag=wishes.tag, program=str(wishes.program.resolve()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
+            tag=wishes.tag, program=str(wishes.program.absolute()), rules_digest=rules.digest, metric=rules.metric.name, direction=rules.metric.direction,
             baseline_commit=head, branch=ratchet.branch, prepare_sha256=provenance.sha256(folder.prepare), proposer=proposer,
             proposer_options=options, proposer_by_rules=wishes.proposer in (None, registry.MIX), limits=allowed.model_dump(mode="json"), data=data,
             environment=provenance.environment(device.name, plumbing.version()), sandbox=box.level, sandbox_open=box.missing,
@@ -96,7 +96,7 @@ def start(wishes: Wishes, company: Company) -> Stop:
             recorder.emit(event)
             said = lint.new((), doubts(raw, rules, company.clock.now()))
             _forewarn(recorder, proposer=warnings, device=at_the_beginning(event.device_state), lint=said)
-            return _run(recorder, ratchet, Steering(wishes.program.resolve(), recorder, rules), device, company, box, event.device_state)
+            return _run(recorder, ratchet, Steering(wishes.program.absolute(), recorder, rules), device, company, box, event.device_state)
 
 
 def resume(

@@ -55,11 +55,12 @@ def turns(ban: Ban, name: str, line: str) -> bool:
 def _check_axes(ban: Ban, path: str, before: str, text: str) -> None:
     if not ban.axes:
         return
-    old, new = _tree(before), _tree(text)
+    new = _tree(text)
+    bound = [*bindings.bindings(_tree(before))], [*bindings.bindings(new)]
     changed = near.changed_symbols(before.removeprefix("\ufeff"), text.removeprefix("\ufeff")) - {"<module>"}
     for entry in ban.axes:
         symbols = [one for one in sorted(changed) if _named(entry, one)]
-        had, has = ([one for one in bindings.bindings(tree) if _named(entry, one.name)] for tree in (old, new))
+        had, has = ([one for one in places if _named(entry, one.name)] for places in bound)
         spelled: dict[int, str] = {}
         old_codes, codes = ([(one.name, one.code(spelled)) for one in places] for places in (had, has))
         known, now = Counter(old_codes), Counter(codes)
@@ -133,12 +134,15 @@ def _tree(text: str) -> ast.Module:
 
 def _named(entry: str, name: str) -> bool:
     """Whether a name is the banned one or has it among its words, humps apart or not: of a symbol, a binding, a proposal's axis."""
-    return any(f" {_words(spelled(entry))} " in f" {_words(spelled(name))} " for spelled in (str, _apart))
+    return any(one in other for one, other in zip(_words(entry), _words(name), strict=True))
 
 
-def _words(text: str) -> str:
-    """Letters and digits in one spelling: `Weight-Decay`, `WEIGHT_DECAY` and `weight decay` are the same."""
-    return " ".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFKC", text).casefold()))
+@lru_cache(maxsize=16_384)
+def _words(text: str) -> tuple[str, str]:
+    """Letters and digits in one spelling, humps together and apart: `Weight-Decay`, `WEIGHT_DECAY` and `weight decay` are the same."""
+    plain = unicodedata.normalize("NFKC", text)
+    together, apart = (" ".join(re.findall(r"[^\W_]+", one.casefold())) for one in (plain, _apart(plain)))
+    return f" {together} ", f" {apart} "
 
 
 def _apart(text: str) -> str:

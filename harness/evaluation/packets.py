@@ -24,7 +24,8 @@ ACTUAL_CHARS = 300
 FRAME = re.compile(r'^\s*File "([^"\n]{1,4096})", line (\d{1,9}), in (<module>|<lambda>|[A-Za-z_]\w{0,79})', re.MULTILINE)
 TRACEBACK = "Traceback (most recent call last)"
 CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w{0,59})")
-QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+QUOTED = re.compile(r"(?<!\w)[bru]{0,2}'[^']*'|\"[^\"]*\"|`[^`]*`", re.IGNORECASE)  # the mark of can't opens nothing
+LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3")
 PATHS = re.compile(r"[\w.~-]*(?:/[\w.~+-]+)+/?")
 NUMBERS = re.compile(r"\d+(?:[xX]\d+)+\b|0[xX][0-9a-fA-F]+|[-+]?\d+(?:[.,_]\d+)*(?:[eE][-+]?\d+)?(?:[kKMGT]i?B\b)?")
 CODE = "a job that trains to the end of its budget, exits with 0 and leaves a checkpoint that load_model accepts"
@@ -120,7 +121,8 @@ def own_frame(log: bytes, own: tuple[str, ...]) -> Frame | None:
 
 
 def _own(path: str, own: tuple[str, ...]) -> str:
-    return next((name for name in own if path == name or path.endswith(f"/{name}")), "")
+    """The file in scope that a path of a traceback means; a library's file may have the same name."""
+    return "" if LIBRARY.search(path) else next((name for name in own if path == name or path.endswith(f"/{name}")), "")
 
 
 def symbol_at(text: str, line: int) -> str:
