@@ -62,12 +62,10 @@ def test_a_question_that_does_not_block_the_study_stops_nothing(
     assert run(project, tmp_path).exit_code == 0
     assert study_of(project).trials == 3
     assert list(study_of(project).inbox.open) == [1]
-    assert "has an answer" not in ratchet(project, "inbox").stdout
+    assert "answered" not in ratchet(project, "inbox").stdout
     ratchet(project, "answer", "1", "retry", check=True)
-    assert ratchet(project, "inbox").stdout.endswith(
-        "Question 1 has an answer; the harness takes it after the current trial, a stopped study at `ratchet resume`.\n"
-    )
-    assert json.loads(ratchet(project, "inbox", "--json").stdout)
+    assert "answered  `retry`; the harness takes it between trials" in ratchet(project, "inbox").stdout
+    assert json.loads(ratchet(project, "inbox", "--json").stdout)["questions"][0]["answered"] == "retry"
 
 
 def test_stop_as_an_answer_ends_the_study_with_code_3_and_a_resume_goes_on(
