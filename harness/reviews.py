@@ -31,8 +31,7 @@ class Finding(Record):
 
 
 class CriticResult(VersionedRecord):
-    """A review. `checked_criteria` are the closing criteria that were looked at, by number from 1; `refuted_if` what would show it to be wrong; `because` says
-    why the change answers the owner's words or not.
+    """A review. `checked_criteria` are the closing criteria that were looked at, by number from 1; `refuted_if` what would show it to be wrong; `because`: why it answers the words.
 
     `evaluator_version` and `input_sha256` are the harness's own: its version with the model, and the digest of all that the reviewer was shown.
     """

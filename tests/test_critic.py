@@ -142,6 +142,10 @@ def test_a_line_of_code_that_looks_like_the_head_of_a_diff_is_read_as_code() -> 
     for one in code:
         for text in (BEFORE["train.py"].replace(START, f"b = a = 1\n{one}{START}"), f"{BEFORE['train.py']}b = a = 1\n{one}"):
             assert due('[review]\nsymbols = ["VALUE"]', change=critic.read(BEFORE, {"train.py": text})), one
+    hidden = edited((START, f"f'{{1:\\n++ b/{{VALUE}}\\n}}'\n{START}"))  # a format is written over several lines by some Pythons
+    assert due('[review]\nsymbols = ["VALUE"]', change=hidden)
+    body = "@@ -1,2 +1,2 @@\n---- a/VALUE\n--- a/VALUE\n+++ b/VALUE\n x = 1"
+    assert critic.HEADER.sub("", f"--- a/x.py\n+++ b/x.py\n{body}\n--- a/y.py\n+++ b/y.py\n{body}") == f"{body}\n{body}"
     assert not due('[review]\nsymbols = ["train"]', change=edited(("DEPTH = 2", "DEPTH = 3")))
 
 
@@ -191,6 +195,16 @@ def test_comments_and_docstrings_are_no_part_of_what_is_shown() -> None:
 def test_a_text_with_fields_runs_and_is_shown() -> None:
     for code in ('f"{globals().update(VALUE=0.5)}"', '"a" f"{print()}"', 'f"c{X}"'):
         assert "..." not in bare.bare(code).text and code.split("{")[1].split("}")[0] in bare.bare(code).text
+
+
+@pytest.mark.parametrize("spec", ["\\x7d", "\\x7b", "\\r", "\\t", "\\\\", "\\'", "\\x00", "\\ud800", "{y}}}"])
+def test_a_format_that_python_itself_writes_wrongly_is_not_shown_as_another_program(spec: str) -> None:
+    text = f"x = f'{{x:{spec}}}'\n"
+    try:
+        bare.bare(text)
+    except SyntaxError:
+        return
+    assert_same(text)
 
 
 def test_what_joins_two_statements_once_a_comment_is_gone_is_shown_as_two() -> None:

@@ -72,7 +72,7 @@ class Reviewing:
         """Whether nothing more is due before the verdict; a review that is due is asked for and journalled."""
         if verdict.status is not Status.KEEP or row.trial in self._study.reviewing.reviews or not rules.review.asked_for:
             return True
-        change = _read(row, texts)
+        change = critic.read(texts(row.parent), texts(row.commit or row.parent))
         asked_by = critic.due(rules, row, verdict, self._study.incumbent, change)
         if not asked_by:
             return True
@@ -87,7 +87,8 @@ class Reviewing:
         review = self._study.reviewing.reviews.get(row.trial)
         if verdict.status is not Status.KEEP or (review is None and not rules.review.asked_for):
             return verdict
-        asked_by = review.asked_by if review else critic.due(rules, row, verdict, self._study.incumbent, _read(row, texts))
+        before, after = texts(row.parent), texts(row.commit or row.parent)
+        asked_by = review.asked_by if review else critic.due(rules, row, verdict, self._study.incumbent, critic.read(before, after))
         if not asked_by:
             return verdict
         if critic.passes(review):
@@ -118,8 +119,9 @@ class Reviewing:
         fold, model = self._study.reviewing, reviewer.law(rules).names[0]
         none = Review(asked_by=asked_by, model=model)
         if change is None:
-            said = "the change cannot be shown as code alone: a text is none, or the code reads its comments or docstrings and they differ"
-            return none.model_copy(update={"void": "unreadable", "detail": said})
+            return none.model_copy(
+                update={"void": "unreadable", "detail": "it cannot be shown: a text is no code, or code reads its own text"}
+            )
         if fold.asked.get(row.trial, 0) >= MOST_REQUESTS:
             return none.model_copy(update={"void": "lost", "detail": f"it was asked for {MOST_REQUESTS} times and cut off each time"})
         if fold.made >= rules.review.in_all:
@@ -144,7 +146,3 @@ class Reviewing:
             impact=f"{gain} is measured and not kept; the study goes on from the incumbent", options=OPTIONS, default="leave", blocks="line",
             trial=row.trial,
         )  # fmt: skip
-
-
-def _read(row: TrialRow, texts: Texts) -> critic.Read | None:
-    return critic.read(texts(row.parent), texts(row.commit or row.parent))

@@ -88,8 +88,8 @@ class Steering:
         durable.replace(stored, raw)
 
     def _amended(self, new: Rules, now: datetime) -> Limits:
-        flags = {name: value for name, value in self.flags.items() if value is not None}
-        return limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=flags)
+        said = {name: value for name, value in self.flags.items() if value is not None}
+        return limits.amended(self.limits, self.rules.stop, new.stop, now).model_copy(update=said)
 
     def _must_not_change(self, new: Rules) -> None:
         """A study compares its trials with one another: what is measured, on what, and in which file stays."""

@@ -90,13 +90,13 @@ def _void(result: CriticResult, given: Input, findings: int) -> tuple[str, str]:
 
 def _findings(raw: Sequence[object], given: Input) -> list[Finding]:
     """Those that count."""
-    read = (_finding(one) for one in raw)
-    return [one for one in read if one is not None and _says(one.message) and _says(one.passes_when) and _placed(one, given.diff)]
+    return [
+        one for one in map(_finding, raw) if one is not None and _says(one.message) and _says(one.passes_when) and _placed(one, given.diff)
+    ]
 
 
 def _finding(one: object) -> Finding | None:
-    evidence = one.get("evidence") if isinstance(one, Mapping) else None
-    if not isinstance(one, Mapping) or not isinstance(evidence, (list, tuple)):
+    if not isinstance(one, Mapping) or not isinstance(evidence := one.get("evidence"), (list, tuple)):
         return None
     try:
         return Finding.model_validate({**one, "evidence": tuple(evidence)}, strict=True)

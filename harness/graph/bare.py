@@ -44,24 +44,22 @@ def bare(text: str, name: str = "<text>") -> Bare:
             node.value = ast.Constant(...)
     words = "\n".join(str(value) for node in ast.walk(tree) for _, value in ast.iter_fields(node) if isinstance(value, (str, bytes)))
     try:
-        shown = ast.unparse(tree)
+        shown = ast.unparse(tree)  # wrong for some texts with fields, other ones in every Python
+        same = [*spelling(duplicates.fresh(shown))] == [*spelling(tree)]
     except (RecursionError, ValueError) as fault:
         raise SyntaxError(f"{name}: {fault}") from None
-    if [*spelling(duplicates.fresh(shown))] != [*spelling(tree)]:
+    if not same:
         raise SyntaxError(f"{name}: without its comments it would be another program")
     return Bare(shown, tuple(told), words)
 
 
 def change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     """The unified diff of the code alone, file by file; raises `SyntaxError`, also when the code reads what is not shown and that changes."""
-    parts: list[str] = []
     pairs = [(name, bare(before.get(name, ""), name), bare(after[name], name)) for name in sorted(after)]
     words = "\n".join(one.words for _, *pair in pairs for one in pair)
     if DOCS.search(words) and any(old.told != new.told for _, old, new in pairs):
         raise SyntaxError("the code reads its docstrings, and they change")
     if any(before.get(name) != text for name, text in after.items()) and (LINES.search(words) or any(name in words for name in after)):
         raise SyntaxError("the code reads its own file, and that changes")
-    for name, old, new in pairs:
-        lines = old.text.split("\n"), new.text.split("\n")
-        parts += difflib.unified_diff(*lines, f"a/{name}", f"b/{name}", lineterm="", n=CONTEXT_LINES)
-    return "\n".join(parts)
+    texts = [(old.text.split("\n"), new.text.split("\n"), f"a/{name}", f"b/{name}") for name, old, new in pairs]
+    return "\n".join(line for each in texts for line in difflib.unified_diff(*each, lineterm="", n=CONTEXT_LINES))

@@ -40,9 +40,9 @@ by the closing criteria and the rules, nothing else. Try to refute it before you
 
 Answer with one call of the tool verdict and no other words. `pass` only when you checked every criterion and none speaks against the change; it has no findings, \
 answers_owner_words is yes, and `refuted_if` says what would have to be seen to show that you were wrong: of a name in the change, the metric, memory or a number, and never \
-that nothing would. `fail` when you can show a fault: where it is, quoted from the change to the letter, what to do, and when \
-it would pass. `uncertain` when you cannot tell. That something could be better is no finding. You do not know the rest of the program; what you would have to see there to \
-tell makes you uncertain. Always say what can be cut, and whether the change answers the owner's words, which are the criteria.
+that nothing would. `fail` when you can show a fault: where it is, quoted from the change to the letter, what to do, and when it would pass. `uncertain` when you cannot \
+tell. That something could be better is no finding. You do not know the rest of the program; what you would have to see there to tell makes you uncertain. Always say what \
+can be cut, and whether the change answers the owner's words, which are the criteria.
 """
 _TEXT = {"type": "string"}
 _FINDING: dict[str, Any] = {
