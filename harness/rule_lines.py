@@ -19,7 +19,12 @@ NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 HEADER = re.compile(rf"\s*\[\[?\s*({NAME}(?:\s*\.\s*{NAME})*)\s*\]")
 KEY = re.compile(rf"\s*({NAME}(?:\s*\.\s*{NAME})*)\s*=")
 PLAINLY = {"string_pattern_mismatch": 'write a local time of day as "HH:MM"', "model_type": "must be a table of keys"}
-PATTERNS = {"base_url": "must begin with http:// or https://", "name": "must be a word of small letters, digits and _"}
+NAMED = "must name an environment variable; put the address or key into one, and its name here"
+PATTERNS = {
+    **dict.fromkeys(("channels", "keys", "key"), NAMED),
+    "base_url": "must begin with http:// or https://",
+    "name": "must be a word of small letters, digits and _",
+}
 SECRETIVE = frozenset({"channels", "keys", "key", "base_url", "command"})  # a person may have put the secret itself there
 ADDRESS = re.compile(r"\S*(?:://|@)\S*")
 MOST_BYTES = 64 * 1024  # of the block; a person's has some two thousand
@@ -77,7 +82,7 @@ def fault(problem: Any, path: Sequence[str]) -> str:
         return f"unknown {what}; did you mean {near[0]!r}?"
     if problem["type"] == "value_error":  # said by a rule of the table itself, which may hold a secret
         return str(problem["ctx"]["error"])
-    plain = PATTERNS.get(path[-1]) if path and problem["type"] == "string_pattern_mismatch" else None
+    plain = PATTERNS.get(path[1]) if path[1:] and problem["type"] == "string_pattern_mismatch" else None
     said = plain or PLAINLY.get(problem["type"], problem["msg"].lower())
     return f"{name[:120]}: {said}, but it is {_shown(problem['input'], path)}"
 

@@ -97,4 +97,4 @@ def test_a_key_in_a_proposal_is_told_to_a_person_once(tmp_path: Path) -> None:
 def test_every_cause_that_the_table_gives_to_a_person_is_one_that_is_asked_about_or_ends_the_study() -> None:
     persons = {code for code, cause in causes.TABLE.items() if cause == causes.Cause(Mechanism.ESCALATION, "policy")}
     assert persons == {"secret", "auth", "billing", "forbidden", "spend_limit", "no_endpoint", "settings"}
-    assert set(absences.KINDS) < persons
+    assert set(absences.MONEY) < persons
