@@ -113,12 +113,9 @@ def is_written(written: Mapping[str, Any], key: tuple[str, str]) -> bool:
 def _told(keys: Sequence[tuple[str, str]], written: Mapping[str, Any], tables: Tables, first: int, block: Sequence[str]) -> list[str]:
     """`[trial] train_seconds (line 31)`, then `amount (line 29)` of the same table, or `amount (675,840 by default)`."""
     told, last = [], ""
-    for table, name in keys:
-        at = (
-            f"line {first + line_in(block, (table, name))}"
-            if is_written(written, (table, name))
-            else f"{_default(tables, table, name)} by default"
-        )
+    for key in keys:
+        table, name = key
+        at = f"line {first + line_in(block, key)}" if is_written(written, key) else f"{_default(tables, table, name)} by default"
         told.append(f"{'' if table == last else f'[{table}] '}{name} ({at})")
         last = table
     return told

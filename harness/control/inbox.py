@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Literal
 
 from harness.artifacts import gains
@@ -38,8 +39,7 @@ class Inbox:
         self._recorder, self._clock = recorder, clock
         self._files = InboxFiles(recorder.folder.inbox)
         self._post = Post(recorder, clock, environment)
-        self._opened, self._stuck, self._unseen = False, set[int](), set[int]()
-        self._waiting: tuple[float, float] | None = None
+        self._opened = False
 
     @property
     def study(self) -> Study:
@@ -66,7 +66,7 @@ class Inbox:
             number=number, kind=kind, key=key, goal=self._goal(), candidate=notices.line(candidate), trial=trial, evidence=_lines(evidence),
             repairs=_lines(repairs), impact=notices.line(impact) or "not known",
             options=tuple(one.model_copy(update={"effect": notices.line(one.effect)}) for one in options), default=default, blocks=blocks,
-            at=utc(now), deadline=utc(telling.deadline(rules.escalation, now)),
+            at=utc(now), deadline=utc(now + timedelta(minutes=rules.escalation.answer_minutes)),
         )  # fmt: skip
         if os.path.lexists(self._files.answer(number)):  # nobody can have answered what was not asked
             self._set_aside(number, "it was there before its question")
@@ -92,9 +92,7 @@ class Inbox:
     def waits(self) -> bool:
         """Whether a question that blocks the study is open; then a moment passes, and nothing else is to be begun."""
         if telling.blocking(self.study.inbox.open.values()) is None:
-            self._waiting = None
             return False
-        self._waiting = self._waiting or (self._clock.monotonic(), self.study.elapsed)
         self._clock.sleep(PAUSE_SECONDS)
         return True
 
@@ -127,10 +125,7 @@ class Inbox:
     def _out_of_hours(self) -> Stop | None:
         """The journal's hours stand still while nothing is journalled; the night's do not."""
         blocked, hours = telling.blocking(self.study.inbox.open.values()), self.study.limits.get("hours")
-        if blocked is None or self._waiting is None or hours is None:
-            return None
-        since, elapsed = self._waiting
-        if elapsed + self._clock.monotonic() - since < float(hours) * 3600:
+        if blocked is None or hours is None or self._recorder.idle() < float(hours) * 3600:
             return None
         return budget.planned(self.study, "hours", f"the time is used up: {notices.blocked_sentence(blocked)}")
 
@@ -167,8 +162,7 @@ class Inbox:
         aside, name = self._files.set_aside(number), self._files.answer(number).name
         if aside is not None:
             self._warn(f"{name} of the inbox was not obeyed ({why}) and is now {aside.name}; `ratchet answer {number} OPTION` answers")
-        elif number not in self._stuck:
-            self._stuck.add(number)
+        else:
             self._warn(f"{name} of the inbox was not obeyed ({why}) and cannot be moved; remove it")
 
     def _show(self, number: int) -> None:
@@ -181,9 +175,7 @@ class Inbox:
             self._files.view(self._files.page(number), notices.page(question, closed, folder.tag, where))
             self._files.view(self._files.record(number), f'{{"question": {question.model_dump_json(indent=1)},\n"settled": {said}}}\n')
         except StorageFault as fault:  # a full disk ends the night at the journal; a page that cannot be written does not
-            if number not in self._unseen:
-                self._unseen.add(number)
-                self._warn(f"the page of question {number} cannot be written ({str(fault).partition(';')[0]}); `ratchet inbox` has it")
+            self._warn(f"the page of question {number} cannot be written ({str(fault).partition(';')[0]}); `ratchet inbox` has it")
 
     def _goal(self) -> str:
         """The first heading of program.md, and the metric."""
@@ -204,7 +196,8 @@ class Inbox:
         return f"Best {study.started.metric} {value:.6g} (trial {best.trial}{better}; not certified), {study.trials} trials."
 
     def _warn(self, message: str) -> None:
-        self._recorder.emit(Warned(code="inbox", message=message))
+        if f"inbox: {message}" not in self.study.warnings:
+            self._recorder.emit(Warned(code="inbox", message=message))
 
 
 def _lines(texts: Sequence[str]) -> tuple[str, ...]:
