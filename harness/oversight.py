@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.sections import MOST, Section, naming
+from harness.sections import MOST, Section, Variable
 
 Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)]
 LocalTime = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
@@ -79,7 +79,7 @@ class Escalation(Section):
 
     consecutive_crashes: Annotated[int, Field(ge=1, le=MOST)] = 5
     refused_proposals: Annotated[int, Field(ge=1, le=MOST)] = 50
-    channels: Annotated[Names, naming("[escalation] channels")] = ()
+    channels: Annotated[tuple[Variable, ...], Field(strict=False)] = ()
     quiet: Annotated[tuple[LocalTime, LocalTime], Field(strict=False)] | None = None
     messages: Annotated[int, Field(ge=0, le=MOST)] = 10
     answer_minutes: Annotated[float, Field(gt=0, le=1_000_000)] = 480.0

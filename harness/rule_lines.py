@@ -24,7 +24,12 @@ PLAINLY = {
     "model_type": "must be a table of keys",
     "tuple_type": "must be a list in [brackets]",
 }
-PATTERNS = {"base_url": "must begin with http:// or https://", "name": "must be a word of small letters, digits and _"}
+NAMED = "must name an environment variable; put the address or key into one, and its name here"
+PATTERNS = {
+    **dict.fromkeys(("channels", "keys", "key"), NAMED),
+    "base_url": "must begin with http:// or https://",
+    "name": "must be a word of small letters, digits and _",
+}
 SECRETIVE = frozenset({"channels", "keys", "key", "base_url", "command"})  # a person may have put the secret itself there
 ADDRESS = re.compile(r"\S*(?:://|@)\S*")
 MOST_BYTES = 64 * 1024  # of the block; a person's has some two thousand
@@ -82,7 +87,7 @@ def fault(problem: Any, path: Sequence[str]) -> str:
         return f"unknown {what}; did you mean {near[0]!r}?"
     if problem["type"] == "value_error":  # said by a rule of the table itself, which may hold a secret
         return str(problem["ctx"]["error"])
-    plain = PATTERNS.get(path[-1]) if path and problem["type"] == "string_pattern_mismatch" else None
+    plain = PATTERNS.get(path[1]) if path[1:] and problem["type"] == "string_pattern_mismatch" else None
     said = plain or PLAINLY.get(problem["type"], problem["msg"].lower())
     return f"{name[:120]}: {said}, but it is {_shown(problem['input'], path)}"
 
@@ -113,12 +118,9 @@ def is_written(written: Mapping[str, Any], key: tuple[str, str]) -> bool:
 def _told(keys: Sequence[tuple[str, str]], written: Mapping[str, Any], tables: Tables, first: int, block: Sequence[str]) -> list[str]:
     """`[trial] train_seconds (line 31)`, then `amount (line 29)` of the same table, or `amount (675,840 by default)`."""
     told, last = [], ""
-    for table, name in keys:
-        at = (
-            f"line {first + line_in(block, (table, name))}"
-            if is_written(written, (table, name))
-            else f"{_default(tables, table, name)} by default"
-        )
+    for key in keys:
+        table, name = key
+        at = f"line {first + line_in(block, key)}" if is_written(written, key) else f"{_default(tables, table, name)} by default"
         told.append(f"{'' if table == last else f'[{table}] '}{name} ({at})")
         last = table
     return told

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 MOST = 1_000_000_000_000  # of any amount: a typing error, and no number that arithmetic cannot hold
 HEADROOM = 1.1  # CPU seconds of the same program vary by some per cent where the machine is not idle, by a tenth over some ten seconds
 Kind = Literal["search", "command", "anthropic"]
 Bounded = Annotated[float, Field(ge=-MOST, le=MOST)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=7 * 86400)]
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def naming(where: str) -> AfterValidator:
-    """Names of environment variables: who writes an address or a key there by mistake does not find it again in an error or in the journal."""
-
-    def check(value: Any) -> Any:
-        for n, name in enumerate((value,) if isinstance(value, str) else value or (), 1):
-            if not VARIABLE.fullmatch(name):
-                raise ValueError(
-                    f"{where}: entry {n} is no name of an environment variable; put the address or key into one, and its name here"
-                )
-        return value if isinstance(value, str | None) else tuple(dict.fromkeys(value))
-
-    return AfterValidator(check)
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]  # a name; an address or a key written in its place is refused
 
 
 class Section(BaseModel):
@@ -144,7 +129,7 @@ class Proposer(Section):
     failed_calls: Annotated[int, Field(ge=1, le=MOST)] = 5
     adapter: Literal["plain", "claude", "codex", "gemini", "opencode", "aider"] = "plain"
     command: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
-    keys: Annotated[tuple[str, ...], Field(strict=False), naming("[proposer] keys")] = ()
+    keys: Annotated[tuple[Variable, ...], Field(strict=False)] = ()
     wall_seconds: PositiveSeconds = 900.0
     silence_seconds: PositiveSeconds = 300.0
     output_kb: Annotated[int, Field(ge=16, le=MOST)] = 1024
@@ -171,7 +156,7 @@ class Model(Section):
     turns: Annotated[int, Field(ge=2, le=100)] = 12
     retries: Annotated[int, Field(ge=0, le=20)] = 3
     base_url: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    key: Annotated[str | None, naming("[model] key")] = None
+    key: Variable | None = None
     stream: bool = True
     wall_seconds: PositiveSeconds = 600.0
     silence_seconds: PositiveSeconds = 120.0

@@ -485,7 +485,7 @@ def test_a_page_that_cannot_be_written_is_a_warning_and_the_question_is_asked_an
     assert house.heed() is None
     assert list(house.recorder.study.inbox.open) == [1]
     said = [str(one) for one in house.of("warned")]
-    assert len(said) == 2 and all("page of question 1 cannot be written" in one for one in said), "once in each start"
+    assert len(said) == 1 and "page of question 1 cannot be written" in said[0]
     house.clock.sleep(3601)
     house.heed()
     assert house.settled == [(1, "skip", "deadline")]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from harness.artifacts import journal
+from harness.control import recorder, telling
 from harness.trial import Stop
 from tests.asking import asking, ended, events, files_below, forked, receiver, until, warnings
 from tests.nights import LEAN, crash_at
@@ -196,6 +200,67 @@ def test_a_broken_edit_is_told_once_over_restarts(
         resume_study(project, trials=4)
     assert len(warnings(project, "rules")) == 3
     assert [title for title in phone.titles if "program.md" in title] == ["Ratchet t: program.md is not in force"]
+
+
+def test_a_broken_edit_that_was_taken_back_in_quiet_hours_is_no_news_any_more(
+    make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with receiver() as phone:
+        monkeypatch.setenv("RATCHET_TEST_PHONE", phone.address)
+        hour = time.localtime().tm_hour
+        project = make_project(rules=f'{TOLD}\nquiet = ["{(hour - 1) % 24:02}:00", "{(hour + 2) % 24:02}:00"]\n[stop]\ntrials = 4')
+        program, seen = project / "program.md", Seen()
+        good = program.read_text()
+        texts = {1: good.replace("trials = 4", "trials = x"), 2: good}
+        seen.on_event = lambda entry, _: _write(program, texts.get(entry.event.trial, "")) if entry.event.kind == "settled" else None
+        run_study(project, edits_file(tmp_path, FOUR), seen=seen)
+        assert phone.titles == []
+    study = study_of(project)
+    assert (study.inbox.complaint, telling.news(study.inbox), study.trials) == ("", None, 4)
+    assert [one.rpartition("; ")[2] for one in warnings(project, "rules")] == [
+        "the last valid rules stay in force", "program.md is again the text that is in force",
+    ]  # fmt: skip
+    assert "warning    rules: program.md is again the text that is in force" in ratchet(project, "status").stdout
+
+
+def _write(path: Path, text: str) -> None:
+    if text:
+        path.write_text(text)
+
+
+def test_a_broken_edit_that_was_taken_back_while_no_harness_ran_is_no_complaint_any_more(
+    make_project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 2")
+    program, seen = project / "program.md", Seen()
+    good = program.read_text()
+    seen.on_event = lambda entry, _: _write(program, "no block") if entry.event.kind == "settled" else None
+    run_study(project, edits_file(tmp_path, FOUR), seen=seen)
+    assert study_of(project).inbox.complaint
+    program.write_text(good)
+    resume_study(project, trials=3)
+    resume_study(project, trials=4)
+    assert study_of(project).inbox.complaint == ""
+    assert len(warnings(project, "rules")) == 2
+
+
+def test_a_harness_that_is_killed_while_it_waits_has_its_wait_counted_and_no_default_stop_taken(
+    make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking(monkeypatch, (2, "oom", "study", "stop"))
+    monkeypatch.setattr(recorder, "BEAT_SECONDS", 0.2)
+    project = make_project(rules=f"{LEAN}\n[stop]\ntrials = 3\n[escalation]\nanswer_minutes = 0.08")
+    child = forked(lambda: run(project, tmp_path).exit_code)
+    until(lambda: folder_of(project).inbox.joinpath("0001.json").exists(), "the question")
+    time.sleep(2.5)
+    before = study_of(project).elapsed
+    os.kill(child, signal.SIGKILL)
+    assert ended(child) == -signal.SIGKILL
+    time.sleep(3.5)
+    assert resume_study(project).reason == "trials"
+    assert [(one.option, one.by) for one in events(project, "resolved")] == [("stop", "deadline")]
+    taken_up = next(entry for entry, _ in journal.read(folder_of(project).journal) if entry.event.kind == "resumed")
+    assert before + 1.5 <= taken_up.elapsed <= before + 6
 
 
 def test_the_address_shows_in_no_process_list(make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,9 @@ def test_ratchet_stop_waits_for_the_trial_and_now_does_not(make_project: Callabl
     now = ratchet(project, "stop", "--now")
     assert (now.returncode, "now" in now.stdout) == (0, True)
     assert harness.wait(timeout=10) == 130
+    stop = study_of(project).stop
+    assert stop is not None and (stop.reason, stop.sentence) == ("asked", "`ratchet stop --now` asked for it; `ratchet resume` goes on")
+    assert "running" not in ratchet(project, "log").stdout
     none = ratchet(project, "stop")
     assert none.returncode == StudyUnknown.exit_code
     assert "no harness" in none.stderr

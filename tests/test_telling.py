@@ -171,7 +171,7 @@ def test_a_channel_that_failed_is_remembered_until_it_delivers_or_a_person_resum
 def test_an_address_in_the_place_of_a_name_is_refused_without_repeating_it() -> None:
     with pytest.raises(RulesInvalid) as caught:
         parse('```toml rules\n[stop]\ntrials = 1\n[escalation]\nchannels = ["RATCHET_PHONE", "ntfy://s3cret"]\n```\n')
-    assert "[escalation] channels: entry 2 is no name of an environment variable" in str(caught.value)
+    assert "[escalation] channels.1: must name an environment variable; put the address or key into one" in str(caught.value)
     assert "s3cret" not in str(caught.value)
     assert caught.value.line == 5
 

@@ -55,9 +55,8 @@ class Inbox(BaseModel):
         question = self.open[event.question]
         self.open = {number: one for number, one in self.open.items() if number != event.question}
         self.closed = [*self.closed, Closed(question=question, resolved=event)]
-        overruled = (
-            event.by == "deadline" and (question.deadline or "") <= self.resumed_at
-        )  # it passed before a person resumed: what she saw then is hers to decide
+        # what passed before a person resumed is hers to decide
+        overruled = event.by == "deadline" and (question.deadline or "") <= self.resumed_at
         if event.option == STOP and event.by != "moot" and not overruled:
             self.stopping = question.number
         return question

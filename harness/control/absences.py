@@ -12,9 +12,7 @@ from harness.rules import Rules
 AGAIN = Option(id=ASK_AGAIN, effect="you have seen to it: the model is asked again at its next turn")
 LEAVE = Option(id="leave", effect="the study goes on as [proposer] meanwhile says")
 STOP = Option(id="stop", effect="the study ends")
-KINDS: dict[str, Kind] = {
-    "auth": "wider_permission", "forbidden": "wider_permission", "billing": "responsibility", "spend_limit": "responsibility",
-}  # fmt: skip
+MONEY = ("billing", "spend_limit")
 
 
 def follow_up(inbox: Inbox, rules: Rules) -> None:
@@ -28,9 +26,8 @@ def follow_up(inbox: Inbox, rules: Rules) -> None:
         if away.until is None and cause is not None and cause.mechanism is Mechanism.ESCALATION:
             past = sum(one.question.key.startswith(f"{key}:") and one.resolved.option == ASK_AGAIN for one in study.inbox.closed)
             said = f"{name} cannot be asked ({away.reason}): {away.detail}"
-            kind = KINDS.get(away.reason, "policy_conflict")
+            kind: Kind = "responsibility" if away.reason in MONEY else "wider_permission"
             inbox.ask(rules, kind, f"{key}:{past}", name, [away.detail], said, (AGAIN, LEAVE, STOP), LEAVE.id, "nothing")
-    for refusal in study.refusals:
-        if refusal.reason == "secret":
-            said = "a key came up in a proposal; nothing of it was taken, but look whether the key must be replaced"
-            inbox.ask(rules, "responsibility", "secret", "", [refusal.detail], said, (LEAVE, STOP), LEAVE.id, "nothing")
+    if told := [one.detail for one in study.refusals if one.reason == "secret"]:
+        said = "a key came up in a proposal; nothing of it was taken, but look whether the key must be replaced"
+        inbox.ask(rules, "responsibility", "secret", "", told, said, (LEAVE, STOP), LEAVE.id, "nothing")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Literal
 
 from harness.artifacts import gains
 from harness.artifacts.answers import NOTE, InboxFiles
 from harness.artifacts.events import Warned
-from harness.artifacts.inbox import Inbox as Asked
 from harness.artifacts.oversight_events import Escalated, Resolved
 from harness.artifacts.study import Study
 from harness.control import budget, notices, telling
@@ -39,23 +39,18 @@ class Inbox:
         self._recorder, self._clock = recorder, clock
         self._files = InboxFiles(recorder.folder.inbox)
         self._post = Post(recorder, clock, environment)
-        self._opened, self._stuck, self._unseen = False, set[int](), set[int]()
-        self._waiting: tuple[float, float] | None = None
+        self._opened = False
 
     @property
     def study(self) -> Study:
         """The journal's fold."""
         return self._recorder.study
 
-    @property
-    def _asked(self) -> Asked:
-        return self.study.inbox
-
     def open(self, rules: Rules) -> None:
         """At a start: write the pages that a crash left out, and look at the channels."""
         if not self._opened:
             self._opened = True
-            for question, _ in self._asked.questions():
+            for question, _ in self.study.inbox.questions():
                 self._show(question.number)
         self._post.open(rules.escalation)
 
@@ -64,14 +59,14 @@ class Inbox:
         blocks: Literal["line", "study", "nothing"], trial: int | None = None, repairs: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Put a question to the person, unless one is open under `key` or was settled under it. Foreign texts are cleaned and cut."""
-        if key in self._asked.settled or any(one.key == key for one in self._asked.open.values()):
+        if key in self.study.inbox.settled or any(one.key == key for one in self.study.inbox.open.values()):
             return
-        now, number = self._clock.now(), self._asked.asked + 1
+        now, number = self._clock.now(), self.study.inbox.asked + 1
         question = Question(
             number=number, kind=kind, key=key, goal=self._goal(), candidate=notices.line(candidate), trial=trial, evidence=_lines(evidence),
             repairs=_lines(repairs), impact=notices.line(impact) or "not known",
             options=tuple(one.model_copy(update={"effect": notices.line(one.effect)}) for one in options), default=default, blocks=blocks,
-            at=utc(now), deadline=utc(telling.deadline(rules.escalation, now)),
+            at=utc(now), deadline=utc(now + timedelta(minutes=rules.escalation.answer_minutes)),
         )  # fmt: skip
         if os.path.lexists(self._files.answer(number)):  # nobody can have answered what was not asked
             self._set_aside(number, "it was there before its question")
@@ -80,7 +75,7 @@ class Inbox:
 
     def moot(self, key: str, note: str) -> None:
         """Settle the open question under `key` by its default: what it was about is gone."""
-        for question in [one for one in self._asked.open.values() if one.key == key]:
+        for question in [one for one in self.study.inbox.open.values() if one.key == key]:
             self._settle(question, by="moot", note=note)
 
     def settle(self, rules: Rules) -> None:
@@ -88,33 +83,31 @@ class Inbox:
         self.open(rules)
         self._recorder.idle()
         self._post.collect()
-        for question in list(self._asked.open.values()):
+        for question in list(self.study.inbox.open.values()):
             if self._files.look(question) is not None:
                 self._take(question)
-            if question.number in self._asked.open and telling.overdue(question, self._clock.now()):
+            if question.number in self.study.inbox.open and telling.overdue(question, self._clock.now()):
                 self._settle(question, by="deadline")
 
     def waits(self) -> bool:
         """Whether a question that blocks the study is open; then a moment passes, and nothing else is to be begun."""
-        if telling.blocking(self._asked.open.values()) is None:
-            self._waiting = None
+        if telling.blocking(self.study.inbox.open.values()) is None:
             return False
-        self._waiting = self._waiting or (self._clock.monotonic(), self.study.elapsed)
         self._clock.sleep(PAUSE_SECONDS)
         return True
 
     def stop(self, rules: Rules) -> Stop | None:
         """Tell what is new; then whether an answer, or a wait to the end of the night's hours, ends it."""
-        if news := telling.news(self._asked):
+        if news := telling.news(self.study.inbox):
             self._send(rules, news)
-        if self._asked.stopping is not None:
-            closed = next(one for one in self._asked.closed if one.question.number == self._asked.stopping)
+        if self.study.inbox.stopping is not None:
+            closed = next(one for one in self.study.inbox.closed if one.question.number == self.study.inbox.stopping)
             return Stop(reason="answered", sentence=notices.stopped_sentence(closed), exit_code=budget.RULE)
         return self._out_of_hours()
 
     def farewell(self, rules: Rules, stop: Stop) -> None:
         """Tell of the end of the study, and wait some seconds for what is on its way; nothing is left running."""
-        news = telling.end(self._asked, stop, self.study.row_count)
+        news = telling.end(self.study.inbox, stop, self.study.row_count)
         self._post.finish(AT_THE_END if news else ON_REQUEST)
         if news and self._send(rules, news):
             self._post.finish(AT_THE_END)
@@ -125,17 +118,14 @@ class Inbox:
 
     def _send(self, rules: Rules, news: News) -> bool:
         tag = self._recorder.folder.tag
-        by_default = [one for one in self._asked.closed if one.resolved.by == "deadline"]
+        by_default = [one for one in self.study.inbox.closed if one.resolved.by == "deadline"]
         body = notices.body(news, tag, self._best(), by_default)
         return self._post.tell(rules.escalation, news, notices.title(news, tag), body)
 
     def _out_of_hours(self) -> Stop | None:
         """The journal's hours stand still while nothing is journalled; the night's do not."""
-        blocked, hours = telling.blocking(self._asked.open.values()), self.study.limits.get("hours")
-        if blocked is None or self._waiting is None or hours is None:
-            return None
-        since, elapsed = self._waiting
-        if elapsed + self._clock.monotonic() - since < float(hours) * 3600:
+        blocked, hours = telling.blocking(self.study.inbox.open.values()), self.study.limits.get("hours")
+        if blocked is None or hours is None or self._recorder.idle() < float(hours) * 3600:
             return None
         return budget.planned(self.study, "hours", f"the time is used up: {notices.blocked_sentence(blocked)}")
 
@@ -172,25 +162,20 @@ class Inbox:
         aside, name = self._files.set_aside(number), self._files.answer(number).name
         if aside is not None:
             self._warn(f"{name} of the inbox was not obeyed ({why}) and is now {aside.name}; `ratchet answer {number} OPTION` answers")
-        elif number not in self._stuck:
-            self._stuck.add(number)
+        else:
             self._warn(f"{name} of the inbox was not obeyed ({why}) and cannot be moved; remove it")
 
     def _show(self, number: int) -> None:
         """The pages of a question, as the journal has it."""
-        folder, closed = self._recorder.folder, next((one for one in self._asked.closed if one.question.number == number), None)
-        question = closed.question if closed else self._asked.open[number]
+        folder, closed = self._recorder.folder, next((one for one in self.study.inbox.closed if one.question.number == number), None)
+        question = closed.question if closed else self.study.inbox.open[number]
         where = folder.path.relative_to(folder.project).as_posix()
         said = closed.resolved.model_dump_json(indent=1) if closed else "null"
         try:
             self._files.view(self._files.page(number), notices.page(question, closed, folder.tag, where))
             self._files.view(self._files.record(number), f'{{"question": {question.model_dump_json(indent=1)},\n"settled": {said}}}\n')
         except StorageFault as fault:  # a full disk ends the night at the journal; a page that cannot be written does not
-            if number not in self._unseen:
-                self._unseen.add(number)
-                self._warn(
-                    f"the page of question {number} cannot be written ({str(fault).partition(';')[0]}); `ratchet inbox` has the question"
-                )
+            self._warn(f"the page of question {number} cannot be written ({str(fault).partition(';')[0]}); `ratchet inbox` has it")
 
     def _goal(self) -> str:
         """The first heading of program.md, and the metric."""
@@ -211,7 +196,8 @@ class Inbox:
         return f"Best {study.started.metric} {value:.6g} (trial {best.trial}{better}; not certified), {study.trials} trials."
 
     def _warn(self, message: str) -> None:
-        self._recorder.emit(Warned(code="inbox", message=message))
+        if f"inbox: {message}" not in self.study.warnings:
+            self._recorder.emit(Warned(code="inbox", message=message))
 
 
 def _lines(texts: Sequence[str]) -> tuple[str, ...]:

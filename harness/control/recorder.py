@@ -33,12 +33,13 @@ class Recorder:
             self.snapshot()
         self._observe(entry, self.study)
 
-    def idle(self) -> None:
-        """While nothing happens the study's file `elapsed` says how long it has run, in seconds: a kill loses at most `BEAT_SECONDS` of a wait."""
+    def idle(self) -> float:
+        """How long the study has run, in seconds. While nothing happens its file `elapsed` says so: a kill loses at most `BEAT_SECONDS` of a wait."""
         now = self._journal.elapsed()
         if now - max(self.study.elapsed, self._beat) >= BEAT_SECONDS:
             self._beat = now
             durable.replace(self.folder.path / BEAT, f"{now:.1f}\n".encode())
+        return now
 
     def snapshot(self) -> None:
         """Refresh the derived snapshot."""

@@ -5,6 +5,7 @@ It rolls forward only: the journal says what was decided, the ports do again wha
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from harness.artifacts.events import Interrupted, Warned
@@ -42,7 +43,9 @@ def unseen_seconds(folder: StudyDir, study: Study, rules: Rules) -> float:
     launched = study.launched
     if study.stop is not None:
         return 0.0
-    waited = max(0.0, _beat(folder) - study.elapsed)
+    waited = 0.0
+    with suppress(OSError, ValueError):  # it never waited long
+        waited = max(0.0, float((folder.path / BEAT).read_text()) - study.elapsed)
     if launched is None:
         return waited
     last = moment(study.last_at).timestamp()
@@ -51,13 +54,6 @@ def unseen_seconds(folder: StudyDir, study: Study, rules: Rules) -> float:
     touched = [_touched(path) for path in (reading.train_log, reading.curve, reading.evaluate_log)]
     limit = rules.trial.setup_seconds + rules.trial.train_seconds + rules.trial.evaluate_seconds
     return max(waited, min(max(0.0, max(touched) - last), limit))
-
-
-def _beat(folder: StudyDir) -> float:
-    try:
-        return float((folder.path / BEAT).read_text())
-    except (OSError, ValueError):
-        return 0.0
 
 
 def _touched(path: Path) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from harness.artifacts.inbox import Inbox
 from harness.moments import moment
@@ -24,11 +24,6 @@ class News:
     questions: tuple[Question, ...] = ()
     complaint: str = ""
     stop: Stop | None = None
-
-
-def deadline(law: Escalation, now: datetime) -> datetime:
-    """When a question asked now takes its default."""
-    return now + timedelta(minutes=law.answer_minutes)
 
 
 def overdue(question: Question, now: datetime) -> bool:

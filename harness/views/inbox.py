@@ -21,11 +21,7 @@ def as_dict(study: Study, everything: bool, given: Mapping[int, str]) -> dict[st
     return {
         "tag": study.started.tag if study.started else None,
         "questions": [
-            {
-                **question.model_dump(mode="json"),
-                "settled": said.model_dump(mode="json") if said else None,
-                "answered": given.get(question.number),
-            }
+            {**question.model_dump(mode="json"), "settled": said and said.model_dump(mode="json"), "answered": given.get(question.number)}
             for question, said in study.inbox.questions()
             if everything or said is None
         ],
@@ -35,9 +31,7 @@ def as_dict(study: Study, everything: bool, given: Mapping[int, str]) -> dict[st
 
 def as_text(study: Study, everything: bool, where: str, given: Mapping[int, str]) -> str:
     """The same for people. `where`: the folder with a page for each."""
-    told = [
-        _long(question, said, study, given.get(question.number)) for question, said in study.inbox.questions() if everything or said is None
-    ]
+    told = [_long(one, said, study, given.get(one.number)) for one, said in study.inbox.questions() if everything or said is None]
     if told:
         return "\n\n".join([*told, f"A page for each: {where}/"])
     settled = len(study.inbox.closed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from harness.artifacts.call_events import ModelAway
 from harness.artifacts.study import Study
 from harness.artifacts.trial_row import TrialRow
-from harness.control import money
+from harness.control import money, pace
 from harness.control.limits import Limits
 from harness.trial import OFFLINE, Status
 from harness.views.text import flatten, md, plural
@@ -48,7 +48,7 @@ def money_text(dollars: float) -> str:
 
 def until_text(event: ModelAway, near: str) -> str:
     """`until 03:10 local`, with the date when that is not within a night of `near`; without a time, a person is waited for."""
-    back, seen = _moment(event.until or ""), _moment(near)
+    back, seen = pace.moment(event.until or ""), pace.moment(near)
     if back is None:
         return "until a person has looked"
     shown = "%H:%M" if seen is not None and abs(back - seen) < SOON else "%Y-%m-%d %H:%M"
@@ -58,14 +58,6 @@ def until_text(event: ModelAway, near: str) -> str:
 def away_text(event: ModelAway, near: str, most: int = 160) -> str:
     """Who cannot be asked, until when and why."""
     return f"{flatten(event.proposer, 40)} is away {until_text(event, near)} ({flatten(event.reason, 40)}: {flatten(event.detail, most)})"
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return found.astimezone()
 
 
 def budget_parts(study: Study) -> list[str]:
