@@ -149,11 +149,8 @@ class Desk:
         self._recorder.emit(turns.absence(turn.name, "failed_calls", said, until))
 
     def _briefing(self, proposer: Proposer, rules: Rules, number: int, tip: str) -> Briefing:
-        study, started, files = (
-            self._study,
-            self._study.started,
-            in_scope(self._ratchet.text_at, self._overseer.repairing.base(tip, proposer.reads), rules),
-        )
+        study, started, base = self._study, self._study.started, self._overseer.repairing.base(tip, proposer.reads)
+        files = in_scope(self._ratchet.text_at, base, rules)
         assert started is not None, "a study that proposes has started"
         told = briefing.build(
             study, number, tip, files, f"{rules.metric.name}, {rules.metric.direction} is better", rules.ban, self._recorder.folder

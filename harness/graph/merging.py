@@ -56,11 +56,8 @@ def _unbound(text: str) -> set[tuple[str, str]]:
     found = [(block, one) for block in blocks for one in block.get_symbols()]
     stored = [(block, one) for block, one in found if one.is_assigned() or one.is_imported()]
     bound = {one.get_name() for block, one in stored if block is blocks[0] or one.is_declared_global()}
-    return {
-        (block.get_name(), one.get_name())
-        for block, one in found
-        if one.is_referenced() and one.is_global() and one.get_name() not in bound
-    }
+    read = ((block.get_name(), one.get_name()) for block, one in found if one.is_referenced() and one.is_global())
+    return {(place, name) for place, name in read if name not in bound}
 
 
 def _hunks(old: list[str], new: list[str]) -> list[_Hunk]:
