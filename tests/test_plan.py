@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -387,6 +388,29 @@ def law(lines: str) -> tuple[Rules, Limits]:
 def test_each_rule_has_its_words(lines: str, table: str, said: str) -> None:
     rules, allowed = law(lines + ("\ntrials = 3" if "[stop]" in lines else "\n[stop]\ntrials = 3"))
     assert said in rules_text.sentences(rules, allowed, ["anthropic", "command"])[table]
+
+
+ELSEWHERE = {  # with one value only, said under another heading of the plan, or only beside another key
+    "scope": {"protected"}, "metric": {"name"}, "trial": {"clock"}, "result": {"source"}, "crash": {"action"}, "proposer": {"kind", "mix", "output_kb"}, "model": {"stream", "prices"},
+    "review": {"criteria", "model", "max_tokens", "wall_seconds", "in_all"}, "escalation": {"quiet", "messages"},
+}  # fmt: skip
+DOCUMENTED = [
+    (table, key, example)
+    for section in re.split(r"^### ", (ROOT / "docs" / "program.md").read_text(), flags=re.MULTILINE)[1:]
+    for table in re.findall(r"^`\[(\w+)\]`", section)
+    for key, example in re.findall(r"^\| `(\w+)` \|.*\| `([^`]*)` \|$", section, re.MULTILINE)
+    if key not in ELSEWHERE.get(table, ())
+]
+
+
+@pytest.mark.parametrize(("table", "key", "example"), DOCUMENTED, ids=[f"{table}-{key}" for table, key, _ in DOCUMENTED])
+def test_a_key_that_is_set_as_documented_changes_the_words_of_its_table(table: str, key: str, example: str) -> None:
+    blocks = {"stop": "trials = 7\n"} if (table, key) != ("stop", "trials") else {}
+    beside = blocks.get(table, 'criteria = ["a b"]\n' if table == "review" else "")
+    blocks[table] = f"{beside}{key} = {example}\n"
+    changed = law("\n".join(f"[{name}]\n{lines}" for name, lines in blocks.items()))
+    said = [rules_text.sentences(*one, ["anthropic", "command"])[table] for one in (changed, law("[stop]\ntrials = 7"))]
+    assert said[0] != said[1]
 
 
 def test_every_table_of_the_rules_has_a_sentence() -> None:

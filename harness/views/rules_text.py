@@ -93,6 +93,8 @@ def _keep(rules: Rules) -> str:
         if keep.baseline_readings
         else "the baseline is read as often as the device needs"
     )
+    if keep.prior_sigma is not None:
+        readings += f", and one reading is taken to vary by {keep.prior_sigma:g}"
     if keep.rule == "strict":
         return f"the better reading wins; {readings}"
     lines = f"each net line must earn {keep.complexity_per_line:g}" if keep.complexity_per_line else "lines cost nothing"
@@ -131,7 +133,11 @@ def _proposer(rules: Rules, asked: Collection[str]) -> str:
     away = f"after {calls} it is away, 5 minutes to an hour, and while it is away {MEANWHILE[law.meanwhile]}"
     if law.meanwhile == "stop":
         away = f"{calls}, an outage or a limit used up ends the night"
-    agent = f"; a call of the agent may take {duration(law.wall_seconds)}" if "command" in asked else ""
+    how = f"`{flatten(' '.join(law.command), 80)}`" if law.command else f"the adapter {law.adapter}"
+    most = f", {law.call_dollars:g} dollars" if law.call_dollars else ""
+    keys = f", and sees {_names(law.keys)}" if law.keys else ""
+    spans = f"{duration(law.wall_seconds)}, {duration(law.silence_seconds)} without a sign"
+    agent = f"; a call of the agent ({how}) may take {spans}{most}{keys}" if "command" in asked else ""
     return f"{names}; {away}{agent}"
 
 
@@ -140,7 +146,10 @@ def _model(rules: Rules) -> str:
     names = ", else ".join(flatten(name, 60) for name in law.names)
     effort = f", effort {law.effort}" if law.effort else ""
     where = f" at {flatten(law.base_url, 100)}" if law.base_url else ""
-    return f"{names}{where}: up to {law.turns} answers of {law.max_tokens:,} tokens a proposal, {plural(law.retries, 'retry', 'retries')} each{effort}"
+    where += f" with the key in {flatten(law.key, 60)}" if law.key else ""
+    most = f"up to {law.turns} answers of {law.max_tokens:,} tokens a proposal, {plural(law.retries, 'retry', 'retries')} each{effort}"
+    spans = f"{duration(law.wall_seconds)} an answer, {duration(law.silence_seconds)} without a sign of it"
+    return f"{names}{where}: {most}; {spans}; asked to wait longer than {duration(law.patience_seconds)}, it is away"
 
 
 def _names(paths: Collection[str]) -> str:
