@@ -99,5 +99,5 @@ def test_the_path_of_a_number_is_read_in_half_an_hour() -> None:
     assert sum(lines(ROOT / "harness" / file) for file in PATH_OF_A_NUMBER) <= 1200
 
 
-def test_the_whole_harness_has_at_most_26000_lines() -> None:
-    assert sum(map(lines, HARNESS)) <= 26_000
+def test_the_whole_harness_has_at_most_26200_lines() -> None:
+    assert sum(map(lines, HARNESS)) <= 26_200

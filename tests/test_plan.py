@@ -392,7 +392,7 @@ def test_each_rule_has_its_words(lines: str, table: str, said: str) -> None:
 
 ELSEWHERE = {  # with one value only, said under another heading of the plan, or only beside another key
     "scope": {"protected"}, "metric": {"name"}, "trial": {"clock"}, "result": {"source"}, "crash": {"action"}, "proposer": {"kind", "mix", "output_kb"}, "model": {"stream", "prices"},
-    "review": {"criteria", "model", "max_tokens", "wall_seconds", "in_all"}, "escalation": {"quiet", "messages"},
+    "review": {"criteria", "model", "max_tokens", "wall_seconds", "in_all"}, "escalation": {"channels", "quiet", "messages"},
 }  # fmt: skip
 DOCUMENTED = [
     (table, key, example)

@@ -11,11 +11,12 @@ from pydantic import Field, TypeAdapter
 
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.artifacts.oversight_events import Climbed, Detected, Escalated, FollowedUp, Lapsed, Resolved, Reviewed, Sending, Sent, Verified
+from harness.artifacts.trial_row import Beginning
 from harness.audited import Audit, Rehearsal
 from harness.conditions import DeviceState
 from harness.facts import DataFacts, Environment
 from harness.records import Record, VersionedRecord
-from harness.trial import Bar, BudgetLeft, Change, EvaluationFault, JobOutcome, Measurement, Noise, Stop, Verdict
+from harness.trial import Bar, BudgetLeft, EvaluationFault, JobOutcome, Measurement, Noise, Stop, Verdict
 
 
 class StudyStarted(VersionedRecord):
@@ -99,27 +100,10 @@ class Refused(Record):
     unread: bool = False
 
 
-class Begun(Record):
-    """A proposal was admitted and becomes trial number `trial` (0: the baseline). `repairs`: the trial whose ticket it carries out; `rung`: of the stall ladder;
-    `approves`: the blocked trial that a person wants kept; `expected`: the effect it promised, in its own words.
-    """
+class Begun(Beginning):
+    """A proposal was admitted and becomes trial number `trial` (0: the baseline)."""
 
     kind: Literal["begun"] = "begun"
-    trial: int
-    proposal: int | None
-    parent: str
-    change: Change
-    title: str
-    axis: str
-    edit: str
-    proposer: str
-    folder: str
-    stands_for: str = ""
-    replicates: int | None = None
-    repairs: int | None = None
-    rung: str = ""
-    approves: int | None = None
-    expected: str = ""
 
 
 class Committed(Record):

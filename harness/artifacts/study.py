@@ -18,7 +18,7 @@ from harness.artifacts.inbox import RULES, Inbox
 from harness.artifacts.journal import Position
 from harness.artifacts.ladder import Ladder, Reviewing
 from harness.artifacts.repairs import Repairs
-from harness.artifacts.trial_row import Edit, Refusal, TrialRow
+from harness.artifacts.trial_row import Beginning, Edit, Refusal, TrialRow
 from harness.artifacts.watch import Watch
 from harness.errors import StudyUnknown
 from harness.trial import FAILED, OFFLINE, OWED, Bar, Noise, Status, Stop
@@ -157,8 +157,7 @@ def _begun(study: Study, event: ev.Begun) -> None:
     study.pending = None
     study.refused_in_a_row = 0
     study.calls.stand_ins += int(bool(event.stands_for))
-    facts = {name: getattr(event, name) for name in ev.Begun.model_fields if name != "kind"}
-    study.current = TrialRow(**facts)
+    study.current = TrialRow(**{name: getattr(event, name) for name in Beginning.model_fields})
     study.repairs.begun(event.trial, event.repairs)
     study.watch.begun()
 

@@ -6,8 +6,10 @@ from harness.audited import Rehearsal
 from harness.trial import BudgetLeft, Change, Noise, Reading, Record, Status, Verdict
 
 
-class TrialRow(Record):
-    """Everything known of one trial."""
+class Beginning(Record):
+    """With what a trial begins. `repairs`: the trial whose ticket it carries out; `rung`: of the stall ladder; `approves`: the blocked trial that a person wants
+    kept; `expected`: the effect it promised, in its own words.
+    """
 
     trial: int
     proposal: int | None
@@ -24,6 +26,11 @@ class TrialRow(Record):
     rung: str = ""
     approves: int | None = None
     expected: str = ""
+
+
+class TrialRow(Beginning):
+    """Everything known of one trial."""
+
     commit: str | None = None
     tree: str | None = None
     ref: str | None = None

@@ -72,9 +72,8 @@ def status_lines(study: Study) -> list[str]:
     if not study.reviewing.reviews:
         return []
     counts = Counter(map(word, study.reviewing.reviews.values()))
-    said = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "uncertain", "none") if counts[name]).replace(
-        "none", "without a verdict"
-    )
+    words = {"pass": "pass", "fail": "fail", "uncertain": "uncertain", "none": "without a verdict"}
+    said = ", ".join(f"{counts[name]} {shown}" for name, shown in words.items() if counts[name])
     waiting = sum(question.kind == "review" for question in study.inbox.open.values())
     asked = f"; {plural(waiting, 'keep waits', 'keeps wait')} for you in `ratchet inbox`" if waiting else ""
     return [f"  reviews    {plural(len(study.reviewing.reviews), 'review')}: {said}{asked}"]
