@@ -217,10 +217,9 @@ def test_a_broken_edit_that_was_taken_back_in_quiet_hours_is_no_news_any_more(
         assert phone.titles == []
     study = study_of(project)
     assert (study.inbox.complaint, telling.news(study.inbox), study.trials) == ("", None, 4)
-    assert [one.rpartition("; ")[2] for one in warnings(project, "rules")] == [
-        "the last valid rules stay in force", "program.md is again the text that is in force",
-    ]  # fmt: skip
-    assert "warning    rules: program.md is again the text that is in force" in ratchet(project, "status").stdout
+    assert [one.rpartition("; ")[2] for one in warnings(project, "rules")] == ["the last valid rules stay in force"]
+    assert [(bool(one.digest), one.back) for one in study.edits] == [(False, False), (True, True)]
+    assert "program.md is again what is in force" in ratchet(project, "log").stdout
 
 
 def _write(path: Path, text: str) -> None:
@@ -241,7 +240,7 @@ def test_a_broken_edit_that_was_taken_back_while_no_harness_ran_is_no_complaint_
     resume_study(project, trials=3)
     resume_study(project, trials=4)
     assert study_of(project).inbox.complaint == ""
-    assert len(warnings(project, "rules")) == 2
+    assert len(warnings(project, "rules")) == 1 and [one.back for one in study_of(project).edits] == [False, True]
 
 
 def test_a_harness_that_is_killed_while_it_waits_has_its_wait_counted_and_no_default_stop_taken(

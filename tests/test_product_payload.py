@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -285,17 +286,23 @@ def test_the_two_programs_differ_in_their_source_alone() -> None:
 
 def test_the_commands_of_its_page_work_as_they_stand(make: Make) -> None:
     project = make()
+    rules = (project / "program.md").read_text()
+    (project / "copy.md").write_text(rules.replace("```toml rules\n", '```toml rules\n[ban]\naxes = ["PRICE"]\n\n'))
     commands = re.findall(r"^    (?:ratchet|python) ([^#\n]*)", (EXAMPLE / "README.md").read_text(), re.MULTILINE)
-    assert len(commands) == 6
+    assert len(commands) == 12
+    said = {}
     for command in commands:
-        words = command.split()
+        words = shlex.split(command)
         done = (
             subprocess.run([sys.executable, *words], cwd=project, capture_output=True, text=True, check=False)
             if words[0] == "prepare.py"
             else ratchet(project, *words)
         )
         assert done.returncode == 0, (command, done.stderr)
-    assert git(project, "status", "--short") == ""
+        said[" ".join(words)] = done.stdout
+    assert "asked the supplier" in said["inbox --all --tag unknown"]
+    assert said["log --tag banned"].count("banned: payload.py:5 changes PRICE, and [ban] axes of program.md has 'PRICE'") == 2
+    assert git(project, "status", "--short") == "?? copy.md"
 
 
 def test_nothing_of_it_needs_torch_or_a_network() -> None:
