@@ -354,6 +354,7 @@ def test_a_pass_of_what_does_not_answer_the_owners_words_is_no_verdict() -> None
         "VALUE cannot be shown to be wrong", "No value of VALUE would refute it", "there is no run in which VALUE matters", "VALUE can't possibly be wrong",
         "I don’t know of a val_bpb that would", "nothing about val_bpb 1.1", "VALUE = 1.1 is correct", "if it turns out to be bad", "VALUE", "a b c", "it fails for the class",
         "never for any VALUE", "the verdict on VALUE isn't refutable", "irrefutable by any VALUE",
+        "No improvement in val_bpb would change that", "No, VALUE is kept", "no VALUE", "See the findings on VALUE", "no change to VALUE",
     ],
 )  # fmt: skip
 def test_a_falsifier_that_denies_or_names_nothing_that_can_be_seen_is_none(text: str) -> None:
@@ -366,6 +367,7 @@ def test_a_falsifier_that_denies_or_names_nothing_that_can_be_seen_is_none(text:
     [
         "VALUE is outside the contract", "val_bpb is worse with another seed", "peak memory grows", "a run of 300 steps that diverges", "a run in which VALUE does not matter",
         "The metric reads worse when the weights of Model are frozen", "training with VALUE = 1.2 never fails", "Model returns None",
+        "No improvement in val_bpb when the run is repeated", "No drop of val_bpb with another seed",
     ],
 )  # fmt: skip
 def test_a_falsifier_names_something_of_the_change_the_metric_memory_or_a_number(text: str) -> None:

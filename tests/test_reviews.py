@@ -25,6 +25,7 @@ from harness.execution.clock import SystemClock
 from harness.proposers import reviewer
 from harness.rules import parse
 from harness.trial import FAILED, MEASURED, Status
+from harness.views import reviewing
 from tests.messages_stub import (
     Answer,
     blocks,
@@ -527,6 +528,19 @@ def test_a_kill_around_an_approval_carries_it_out_once(tmp_path: Path, point: st
         resume_study(project, trials=3)
     study = study_of(project)
     assert [row.approves for row in study.rows] == [None, None, 1] and study.rows[2].status is Status.KEEP
+
+
+def test_an_approval_that_the_machine_interrupted_is_carried_out_once_more(tmp_path: Path) -> None:
+    with stub(Script([verdict("fail")])) as server:
+        project = project_with(tmp_path / "p", server.url, f"{LAW}\n[crash]\nreruns_after_interruption = 0")
+        run_study(project, one_better(tmp_path), trials=1)
+        answer(project, 1, "keep")
+        killed = ratchet(project, "resume", "--tag", "t", "--trials", "4", env={"RATCHET_CRASH_AT": "journal:launched"})
+        assert killed.returncode == 137
+        resume_study(project, trials=4)
+    study = study_of(project)
+    assert [(row.approves, row.status) for row in study.rows[2:]] == [(1, Status.INTERRUPTED), (1, Status.KEEP)]
+    assert reviewing.fate(study, 1) == "approved and kept" and study.refusals == []
 
 
 def test_a_blocked_trial_is_right_in_every_view(tmp_path: Path) -> None:

@@ -88,6 +88,10 @@ class Reviewing(BaseModel):
         if approves is not None:
             self.approved = {**self.approved, approves: PROPOSED}
 
+    def interrupted(self, approves: int | None) -> None:
+        """What a person approved was not measured: it is still to be carried out."""
+        self.approved = {trial: what for trial, what in self.approved.items() if trial != approves}
+
     def lapsed(self, event: Lapsed) -> None:
         """What a person approved has lost its ground."""
         self.approved = {**self.approved, event.trial: event.why}

@@ -194,6 +194,8 @@ def _settled(study: Study, event: ev.Settled) -> None:
         study.crashes_in_a_row += 1
     elif status is not Status.INTERRUPTED:
         study.crashes_in_a_row = 0
+    else:
+        study.reviewing.interrupted(row.approves)
 
 
 def _bar_moved(study: Study, event: ev.BarMoved) -> None:

@@ -33,7 +33,7 @@ def check(proposal: Proposal, change: Change, study: Study) -> None:
     row = next((row for row in study.rows if row.trial == number), None)
     if row is None or row.status is not Status.BLOCKED or study.inbox.answer(key(row.trial)) != KEEP:
         raise ProposalRefused("approval", f"nobody approved trial {number}; propose a change of your own")
-    if any(other.approves == number for other in study.rows):
+    if any(other.approves == number and other.status is not Status.INTERRUPTED for other in study.rows):
         raise ProposalRefused("approval", f"trial {number} was carried out once more already, and once is all", number)
     if row.parent != proposal.parent or row.change.ast_sha256 != change.ast_sha256:
         raise ProposalRefused("approval", f"this is not the change of trial {number} on its incumbent, which is what was approved")

@@ -27,7 +27,8 @@ VAGUE = re.compile(
     re.IGNORECASE,
 )
 NEGATED = re.compile(
-    r"^\W*(nothing|none|no|not|never|nobody|n\W?a|unknown|see)\b|\b(nothing|irrefutable|unfalsifiable|(is|are|be|of|know) (none|no|nothing)|no (possible |such )?"
+    r"^\W*(nothing|none|no(?! (gain|improvement|drop|fall|decrease)\b(?!.*\b(would|could|can|will)\b))|not|never|nobody|n\W?a|unknown|see)\b|"
+    r"\b(nothing|irrefutable|unfalsifiable|(is|are|be|of|know) (none|no|nothing)|no (possible |such )?"
     r"(observation|result|evidence|run|test|way|value|measurement|reason)s?|(is|are|looks?|seems?) (correct|fine|good|right|sound|safe|ok|okay|valid)|"
     r"(not|cannot|never|\w+n['’]t)\W+(\w+\W+){0,3}(refut\w+|falsif\w+|disprove\w*|wrong|false|shown|know|think|imagine|applicable|apply|possible))\b",
     re.IGNORECASE,
@@ -80,7 +81,10 @@ def _void(result: CriticResult, given: Input, findings: int) -> tuple[str, str]:
     if wanted - checked:
         return "criteria", f"it passed the change without looking at criterion {min(wanted - checked)}"
     if not _refutes(result.refuted_if, given):
-        return "no_falsifier", "it passed the change without naming something in it, the metric, memory or a number that would refute that"
+        return (
+            "no_falsifier",
+            "it passed the change without a falsifier that names something in it, the metric, memory or a number and denies nothing",
+        )
     if findings:
         return "contradictory", "it passed the change and found fault with it"
     if result.answers_owner_words == "no":

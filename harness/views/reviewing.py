@@ -46,7 +46,7 @@ def fate(study: Study, trial: int) -> str:
     row = next((row for row in study.rows if row.trial == trial), None)
     if row is None:
         return "not kept"
-    again = next((other for other in study.rows if other.approves == trial), None)
+    again = next((other for other in study.rows if other.approves == trial and other.status is not Status.INTERRUPTED), None)
     if row.status is Status.KEEP:
         return "kept, gone when measured again" if _gone(study, row) else "kept"
     if again is not None:
