@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from harness.sections import MOST, Section, Variable
 
@@ -63,6 +64,17 @@ class Review(Section):
     max_tokens: Annotated[int, Field(ge=1024, le=32_000)] = 4096
     wall_seconds: Annotated[float, Field(gt=0, le=3600)] = 180.0
     in_all: Annotated[int, Field(ge=1, le=MOST)] = 20
+
+    @field_validator("symbols")
+    @classmethod
+    def _python_names(cls, symbols: tuple[str, ...]) -> tuple[str, ...]:
+        names = tuple(unicodedata.normalize("NFKC", one.strip()) for one in symbols)
+        for n, name in enumerate(names, 1):
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueError(
+                    f"[review] symbols: entry {n} is no name; write a constant, function or class, or a method as Class.method"
+                )
+        return names
 
     @property
     def asked_for(self) -> bool:

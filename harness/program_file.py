@@ -18,13 +18,16 @@ class Unfit(ValueError):
 def bounded(path: Path, most: int, flags: int = 0) -> bytes:
     """The whole of a regular file of at most `most` bytes, opened without waiting; raises `Unfit` for anything else, `OSError` for what cannot be read."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | flags)
-    with open(number, "rb") as file:  # noqa: PTH123  (a descriptor)
+    try:
         kind = os.fstat(number).st_mode
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(21, "Is a directory")
         if not stat.S_ISREG(kind):
             raise Unfit(f"is {'a pipe' if stat.S_ISFIFO(kind) else 'a device'}, no regular file")  # a socket cannot be opened
-        raw = file.read(most + 1)
+        with open(number, "rb", closefd=False) as file:
+            raw = file.read(most + 1)
+    finally:
+        os.close(number)
     if len(raw) > most:
         raise Unfit(f"is larger than {most // 1024:,} KiB")
     return raw

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness import program_file
 from harness.artifacts.events import Entry, Refused
 from harness.artifacts.study import Study
 from harness.control import absences
+from harness.control.recorder import BEAT
 from harness.evaluation import causes
 from harness.followups import Mechanism
 from harness.proposers import asking as calling
@@ -77,6 +79,14 @@ def test_when_the_model_answers_again_the_question_is_settled_by_itself(tmp_path
     assert [(one.option, one.by) for one in events(project, "resolved")] == [("leave", "moot")]
 
 
+def test_a_second_lack_after_the_model_answered_again_is_asked_about_anew(tmp_path: Path) -> None:
+    with stub(Script([*refusing("billing")[:1], lower_and_submit, *refusing("billing")])) as server:
+        project = project_of(tmp_path / "p", server.url)
+        for trials in (1, 2, 4):
+            run_study(project, trials=1) if trials == 1 else resume_study(project, trials=trials)
+    assert list(study_of(project).inbox.open) == [2]
+
+
 def test_with_nobody_to_stand_in_the_question_is_there_when_the_study_ends(tmp_path: Path) -> None:
     with stub(Script(refusing("forbidden"))) as server:
         project = project_of(tmp_path / "p", server.url, '[proposer]\nmeanwhile = "stop"')
@@ -91,6 +101,22 @@ def test_a_key_in_a_proposal_is_told_to_a_person_once(tmp_path: Path) -> None:
         absences.follow_up(house.inbox, house.rules)
         house.restart()
     assert [(one.kind, one.options[-1].id) for one in house.recorder.study.inbox.open.values()] == [("responsibility", "stop")]
+    house.inbox.moot("secret:0", "it was seen to")
+    absences.follow_up(house.inbox, house.rules)
+    assert house.recorder.study.inbox.asked == 1
+    house.close()
+
+
+def test_a_page_or_a_hint_that_cannot_be_written_ends_no_night_and_a_folder_costs_no_descriptor(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    (house.folder.path / BEAT).mkdir()
+    house.recorder._beat = -1e9
+    house.recorder.idle()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        with pytest.raises(IsADirectoryError):
+            program_file.bounded(tmp_path, 10)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
     house.close()
 
 

@@ -194,7 +194,7 @@ def test_an_axis_that_is_an_argument_or_an_entry_may_not_be_turned_there_and_may
     ("entry", "code"),
     [
         ("label smoothing", "loss(x, label_smoothing=0.1)"), ("label smoothing", "# label-smoothing"), ("label smoothing", "nn.LabelSmoothing()"), ("LabelSmoothing", "label_smoothing = 1"),
-        ("label  smoothing", "# label smoothing"), ("fp8", "FP8Linear(3)"), ("fp8", "to_fp8(x)"), ("rms_norm", "RMSNorm(3)"), ("drop out", "dropout(3)"), ("c++", "# c++"),
+        ("label  smoothing", "# label smoothing"), ("fp8", "FP8Linear(3)"), ("fp8", "to_fp8(x)"), ("rms_norm", "RMSNorm(3)"), ("drop out", "dropout(3)"), ("c++", "# c++"), ("__import__", "__import__('os')"), ("-O3", "flags = '-O3'"),
     ],
 )  # fmt: skip
 def test_a_banned_word_is_found_in_every_spelling_that_code_gives_it(entry: str, code: str) -> None:
@@ -202,7 +202,16 @@ def test_a_banned_word_is_found_in_every_spelling_that_code_gives_it(entry: str,
 
 
 @pytest.mark.parametrize(
-    ("entry", "code"), [("x2", "y = RATE - 2"), ("x2", "y = x-2"), ("weight decay", "y = weight - decay"), ("AdamW", "# adam with")]
+    ("entry", "code"),
+    [
+        ("x2", "y = RATE - 2"),
+        ("x2", "y = x-2"),
+        ("weight decay", "y = weight - decay"),
+        ("AdamW", "# adam with"),
+        ("__import__", "import math"),
+        ("__dict__", "y = dict()"),
+        ("-O3", "O3 = 1"),
+    ],
 )
 def test_arithmetic_and_other_words_are_no_spelling_of_a_banned_one(entry: str, code: str) -> None:
     assert told(PARENT.replace("RATE = 0.04\n", f"RATE = 0.05\n{code}\n"), Ban(words=(entry,))) == ""

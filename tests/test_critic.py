@@ -106,8 +106,8 @@ def test_only_a_would_be_keep_of_a_proposal_is_reviewed_and_an_approved_one_neve
 def test_what_cannot_be_told_asks_for_a_review() -> None:
     assert "not known" in due("[review]\nmemory_percent = 90", row(None))
     assert "not known" in due("[review]\nmemory_percent = 90", incumbent=row(None, 0))
-    assert "cannot be read" in due('[review]\nsymbols = ["Never"]', change=None)
-    assert "cannot be read" in due("[review]\nadded_lines = 9000", change=None)
+    assert "cannot be shown" in due('[review]\nsymbols = ["Never"]', change=None)
+    assert "cannot be shown" in due("[review]\nadded_lines = 9000", change=None)
     assert not due("[review]\nmemory_percent = 90", change=None)
     assert "cannot be told" in due("[review]\nimplausible = true", verdict=KEEP.model_copy(update={"sigma": None}))
 
@@ -127,6 +127,14 @@ def test_code_elsewhere_that_puts_another_in_the_place_of_a_symbol_is_seen(code:
     change = edited((START, START + code))
     assert change is not None and due('[review]\nsymbols = ["VALUE"]', change=change).startswith("[review] symbols: ")
     assert due('[review]\nsymbols = ["LEARNING_RATE"]', change=change) == ""
+
+
+def test_a_method_of_a_class_that_is_not_at_the_top_is_reviewed_by_its_name() -> None:
+    texts = [f"if True:\n    class Net:\n        def forward(self, x):\n            return x + {number}\n" for number in (1, 2)]
+    before, after = ({"train.py": f"{BEFORE['train.py']}\n{text}"} for text in texts)
+    change = critic.read(before, after)
+    assert change is not None and "forward is changed" in due('[review]\nsymbols = ["Net.forward"]', change=change)
+    assert due('[review]\nsymbols = ["Net.backward"]', change=change) == ""
 
 
 def test_a_change_inside_what_a_function_binds_to_a_symbol_is_a_change_of_the_symbol() -> None:
@@ -215,12 +223,12 @@ def test_what_joins_two_statements_once_a_comment_is_gone_is_shown_as_two() -> N
 READS_DOCS = (
     "VALUE = float(__doc__)", "VALUE = float([*globals().values()][1])", 'VALUE = float(getattr(prepare, "__doc__"))',
     "VALUE = float(eval('\\n__doc__'))", "VALUE = float(load_model.__code__.co_consts[0])", "VALUE = float(pydoc.getdoc(load_model))",
-    "VALUE = float(vars(prepare)[b'__doc__'.decode()])",
+    "VALUE = float(vars(prepare)[b'__doc__'.decode()])", "import doctest",
 )  # fmt: skip
 READS_LINES = (
     "VALUE = float(open(__file__).readline())", "VALUE = float(open('train.py').readline())", "VALUE = sys._getframe().f_lineno", "from inspect import getsource",
     "VALUE = float(open(sys.argv[0]).readline())", "import linecache", "VALUE = float(traceback.extract_stack()[0].line)", "VALUE = open(glob('*.py')[0])",
-    "VALUE = __loader__.get_source('x')", "VALUE = load_model.__code__.co_firstlineno",
+    "VALUE = __loader__.get_source('x')", "VALUE = load_model.__code__.co_firstlineno", "VALUE = open(sys.orig_argv[1])", "VALUE = open(load_model.__code__.co_filename)",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import pytest
 from harness.artifacts import trial_dir
 from harness.errors import InfrastructureFault
 from harness.execution import claims, job, process, sealing
+from harness.execution.workplace import resolve_command
 from harness.trial import JobEnd, JobOutcome
 from tests.jobs import OPEN, SAVE, SETUP, Bench, Skewed, rules, spec, stub
 
@@ -409,3 +410,10 @@ def test_a_job_leaves_no_word_in_the_times_or_the_mode_of_its_training_file(tmp_
     assert Bench().run(spec(tmp_path, SETUP + OPEN + mark + SAVE), rules()).end is JobEnd.OK
     after = job.train_data.stat()
     assert after.st_mode == before.st_mode and after.st_mtime_ns not in (67890,) and after.st_atime_ns != 12345
+
+
+def test_what_may_be_a_secret_where_the_launcher_belongs_is_not_repeated() -> None:
+    for word in ("TOKEN=hf_s3cr3t", "https://me:s3cr3t@host/x"):
+        with pytest.raises(InfrastructureFault, match="may be a secret") as told:
+            resolve_command(rules(run={"command": [word, "train.py"]}))
+        assert "s3cr3t" not in str(told.value)

@@ -100,6 +100,13 @@ def constants() -> Iterator[tuple[str, str]]:
             yield f"{name} = {value}", put(TRAIN, name, value)
 
 
+def test_many_names_of_one_statement_are_read_once() -> None:
+    names = ", ".join(f"a{n}" for n in range(2000))
+    module._undivided.cache_clear()
+    assert len(changed_symbols("", f"({names}) = range(2000)\n")) == 2000
+    assert module._undivided.cache_info().misses <= 2
+
+
 def mutants() -> Iterator[tuple[str, str]]:
     """One operator inside a function exchanged, or its operands, or one call's name."""
     places = [

@@ -335,3 +335,14 @@ def test_an_address_or_a_key_in_the_wrong_place_or_of_the_wrong_type_is_not_repe
         parse(f"```toml rules\n{first}{lines}\n{last}```\n")
     assert "SECRET" not in str(caught.value)
     assert caught.value.line > 1
+
+
+@pytest.mark.parametrize("entry", ["VALUE()", "train.py:VALUE", "V*", ".", "a.", "two words"])
+def test_a_symbol_to_be_reviewed_that_no_program_can_have_is_a_fault(entry: str) -> None:
+    with pytest.raises(RulesInvalid, match=r"\[review\] symbols: entry 2 is no name"):
+        parse(program(f'[stop]\ntrials = 1\n[review]\nsymbols = ["VALUE", "{entry}"]\ncriteria = ["c"]\n'))
+
+
+def test_a_symbol_to_be_reviewed_is_spelled_as_python_reads_it() -> None:
+    rules = parse(program('[stop]\ntrials = 1\n[review]\nsymbols = ["ＶＡＬＵＥ", "Model.forward"]\ncriteria = ["c"]\n'))
+    assert rules.review.symbols == ("VALUE", "Model.forward")

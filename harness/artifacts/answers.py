@@ -51,7 +51,9 @@ class InboxFiles:
     def view(self, path: Path, text: str) -> None:
         """Write a page unless it is there as it should be; raises `StorageFault`."""
         data = text.encode()
-        if path.is_symlink() or not path.is_file() or path.read_bytes() != data:
+        with durable.guarded(path):
+            same = not path.is_symlink() and path.is_file() and path.read_bytes() == data
+        if not same:
             self._make()
             durable.replace(path, data)
 

@@ -24,10 +24,12 @@ def follow_up(inbox: Inbox, rules: Rules) -> None:
     for name, away in study.calls.away.items():
         cause, key = causes.of(away.reason), f"away:{name}:{away.reason}"
         if away.until is None and cause is not None and cause.mechanism is Mechanism.ESCALATION:
-            past = sum(one.question.key.startswith(f"{key}:") and one.resolved.option == ASK_AGAIN for one in study.inbox.closed)
+            past = sum(one.question.key.startswith(f"{key}:") and (one.resolved.option == ASK_AGAIN or one.resolved.by == "moot")
+                       for one in study.inbox.closed)  # fmt: skip
             said = f"{name} cannot be asked ({away.reason}): {away.detail}"
             kind: Kind = "responsibility" if away.reason in MONEY else "wider_permission"
             inbox.ask(rules, kind, f"{key}:{past}", name, [away.detail], said, (AGAIN, LEAVE, STOP), LEAVE.id, "nothing")
-    if told := [one.detail for one in study.refusals if one.reason == "secret"]:
+    before = [one.question.at for one in study.inbox.closed if one.question.key.startswith("secret:")]
+    if told := [one.detail for one in study.refusals if one.reason == "secret" and one.at > max(before, default="")]:
         said = "a key came up in a proposal; nothing of it was taken, but look whether the key must be replaced"
-        inbox.ask(rules, "responsibility", "secret", "", told, said, (LEAVE, STOP), LEAVE.id, "nothing")
+        inbox.ask(rules, "responsibility", f"secret:{len(before)}", "", told, said, (LEAVE, STOP), LEAVE.id, "nothing")

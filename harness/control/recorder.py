@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from harness.artifacts import durable
 from harness.artifacts import snapshot as snapshots
@@ -10,6 +11,7 @@ from harness.artifacts.events import Entry, Event
 from harness.artifacts.journal import Journal
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
+from harness.errors import StorageFault
 
 Observer = Callable[[Entry, Study], None]
 SNAPSHOT_EVERY = 200
@@ -38,7 +40,8 @@ class Recorder:
         now = self._journal.elapsed()
         if now - max(self.study.elapsed, self._beat) >= BEAT_SECONDS:
             self._beat = now
-            durable.replace(self.folder.path / BEAT, f"{now:.1f}\n".encode())
+            with suppress(StorageFault):  # only a hint; a full disk ends the night at the journal
+                durable.replace(self.folder.path / BEAT, f"{now:.1f}\n".encode())
         return now
 
     def snapshot(self) -> None:

@@ -5,6 +5,7 @@ It rolls forward only: the journal says what was decided, the ports do again wha
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def unseen_seconds(folder: StudyDir, study: Study, rules: Rules) -> float:
         return 0.0
     waited = 0.0
     with suppress(OSError, ValueError):  # it never waited long
-        waited = max(0.0, float((folder.path / BEAT).read_text()) - study.elapsed)
+        beat = float((folder.path / BEAT).read_text())
+        waited = max(0.0, beat - study.elapsed) if math.isfinite(beat) else 0.0
     if launched is None:
         return waited
     last = moment(study.last_at).timestamp()

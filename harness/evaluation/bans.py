@@ -157,10 +157,13 @@ def _apart(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(entry: str) -> str:
-    """An entry of several words is found in every spelling: `label smoothing` in `label_smoothing`, `label-smoothing` and `LabelSmoothing`."""
-    parts = re.split(r"[\s_-]+", unicodedata.normalize("NFKC", entry.strip()))
-    spelled = ("_?".join(map(re.escape, _apart(part).casefold().split("_"))) for part in parts)
-    return r"(?<![^\W_])" + r"(?:\s+|[_-])?".join(spelled) + r"(?![^\W_])"
+    """An entry of several words is found in every spelling: `label smoothing` in `label_smoothing`, `label-smoothing` and `LabelSmoothing`.
+
+    What stands before the first and after the last word belongs to it: `__import__` is not `import`.
+    """
+    head, body, tail = re.split(r"^([_-]*)(.*?)([_-]*)$", unicodedata.normalize("NFKC", entry.strip()), flags=re.DOTALL)[1:4]
+    spelled = ("_?".join(map(re.escape, _apart(part).casefold().split("_"))) for part in re.split(r"[\s_-]+", body))
+    return r"(?<![^\W_])" + re.escape(head) + r"(?:\s+|[_-])?".join(spelled) + re.escape(tail) + r"(?![^\W_])"
 
 
 def _refused(key: str, entry: str, said: str) -> ProposalRefused:

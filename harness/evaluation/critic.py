@@ -70,7 +70,7 @@ def due(rules: Rules, row: TrialRow, verdict: Verdict, incumbent: TrialRow | Non
     if row.trial == 0 or row.approves is not None or verdict.status is not Status.KEEP:
         return ""
     if change is None and (law.symbols or law.added_lines is not None):
-        return "[review]: the change cannot be read as code, so what it touches cannot be told"
+        return "[review]: the change cannot be shown (a text is no code, or code reads its own text), so what it touches cannot be told"
     if law.added_lines is not None and change and (grown := _grown(law.added_lines, row, change)):
         return f"[review] added_lines = {law.added_lines}: {grown}"
     if law.memory_percent is not None and (grown := _memory(law.memory_percent, row, incumbent)):
@@ -148,7 +148,10 @@ def _named(symbols: Sequence[str], change: Read) -> str:
     for symbol in symbols:
         if any(f".{symbol}." in f".{one}." for one in change.touched):
             return f"{symbol} is changed"
-        word = re.compile(rf"(?<![\w]){re.escape(symbol.rpartition('.')[2])}(?![\w])")
+        last = symbol.rpartition(".")[2]
+        if last in change.touched and not any(one.endswith(f".{last}") and one[0] != "<" for one in change.touched):
+            return f"{last} is changed, and of which class cannot be told"
+        word = re.compile(rf"(?<![\w]){re.escape(last)}(?![\w])")
         if any(word.search(line[1:]) for line in change.lines):
             return f"a changed line names {symbol}"
     return ""

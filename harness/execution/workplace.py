@@ -61,7 +61,10 @@ def resolve_command(rules: Rules) -> list[str]:
     """The run command with `{python}` filled in; a launcher that is not there is an `InfrastructureFault`, not a crash."""
     command = [part.replace("{python}", sys.executable) for part in rules.run.command]
     if shutil.which(command[0]) is None:
-        raise InfrastructureFault(f"the run command's launcher {command[0]!r} is not found; correct [run] command in program.md")
+        shown = (
+            repr(command[0]) if command[0].isprintable() and not set("=@") & {*command[0]} else "(it is no program, and may be a secret)"
+        )
+        raise InfrastructureFault(f"the run command's launcher {shown} is not found; correct [run] command in program.md")
     return command
 
 

@@ -17,9 +17,9 @@ from harness.graph import duplicates
 from harness.graph.normal import spelling
 
 CONTEXT_LINES = 8
-DOCS = re.compile(r"__doc__|__dict__|__code__|co_consts|\b(?:globals|locals|vars|getdoc|pydoc)\b")
+DOCS = re.compile(r"__doc__|__dict__|__code__|co_consts|\b(?:globals|locals|vars|getdoc|pydoc|doctest|unittest|help)\b")
 LINES = re.compile(
-    r"__(?:file|loader|spec|cached|traceback)__|lineno|co_lines|co_positions|_getframe|\*\.py|\b(?:argv|inspect|linecache|traceback|runpy|faulthandler|get_?source\w*|get_data)\b"
+    r"__(?:file|loader|spec|cached|traceback)__|argv|lineno|co_(?:lines|positions|filename)|_getframe|\b(?:f|gi|cr|ag|tb)_(?:code|frame)\b|\*\.py|\b(?:inspect|linecache|traceback|runpy|faulthandler|get_?source\w*|get_data)\b"
 )
 
 

@@ -151,7 +151,7 @@ def _joined(name: str, codes: tuple[str, ...]) -> Spelled:
     joined: Spelled = {}
     for code in codes:
         for symbol, spelled in _symbols(name, code).items():
-            joined[symbol] = (*joined.get(symbol, ()), *spelled)
+            joined[symbol] = (*joined[symbol], *spelled) if symbol in joined else spelled
     return joined
 
 
@@ -206,11 +206,11 @@ def _source(lines: list[bytes], statement: ast.stmt) -> str:
 @lru_cache(maxsize=2048)
 def _symbols(name: str, code: str) -> Spelled:
     """The tokens of one top-level statement; of a class those of each method apart. To be read only."""
-    tree = fresh(code)
-    normalise(tree, alone=False)  # not alone: the names of the top level stay
-    owner = tree.body[0] if tree.body else None
-    if not isinstance(owner, ast.ClassDef):
-        return {name: _tokens(tree)}
+    if (tokens := _undivided(code)) is not None:
+        return {name: tokens}
+    tree = _normal(code)
+    owner = tree.body[0]
+    assert isinstance(owner, ast.ClassDef), "what is not divided is no class"
     rest: list[ast.stmt] = []
     spelled: Spelled = {name: ()}
     for one in owner.body:
@@ -222,6 +222,19 @@ def _symbols(name: str, code: str) -> Spelled:
             rest.append(one)
     owner.body = rest
     return {**spelled, name: _tokens(tree)}
+
+
+def _normal(code: str) -> ast.Module:
+    tree = fresh(code)
+    normalise(tree, alone=False)  # not alone: the names of the top level stay
+    return tree
+
+
+@lru_cache(maxsize=2048)
+def _undivided(code: str) -> tuple[str, ...] | None:
+    """The tokens of a statement that is no class, once for all the names that it binds; `None` for a class."""
+    tree = _normal(code)
+    return None if tree.body and isinstance(tree.body[0], ast.ClassDef) else _tokens(tree)
 
 
 def _tokens(tree: ast.Module) -> tuple[str, ...]:
