@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness import program_file
-from harness.artifacts.events import Entry, Refused
+from harness.artifacts.events import Entry, Proposed, Refused
 from harness.artifacts.study import Study
 from harness.control import absences
 from harness.control.recorder import BEAT
+from harness.control.turns import absence
 from harness.evaluation import causes
 from harness.followups import Mechanism
 from harness.proposers import asking as calling
@@ -85,6 +86,23 @@ def test_a_second_lack_after_the_model_answered_again_is_asked_about_anew(tmp_pa
         for trials in (1, 2, 4):
             run_study(project, trials=1) if trials == 1 else resume_study(project, trials=trials)
     assert list(study_of(project).inbox.open) == [2]
+
+
+def test_the_same_lack_after_the_model_worked_again_is_asked_about_anew(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    for number in (1, 2):
+        house.recorder.emit(absence("anthropic", "auth", "the key is not taken", None))
+        absences.follow_up(house.inbox, house.rules)
+        assert house.recorder.study.inbox.asked == number
+        house.answer(number, "leave")
+        house.heed()
+        house.restart("sigint")
+        house.recorder.emit(absence("anthropic", "auth", "the key is not taken", None))
+        absences.follow_up(house.inbox, house.rules)
+        assert house.recorder.study.inbox.asked == number, "it never worked meanwhile"
+        house.recorder.emit(Proposed(proposal=number, stored_sha256="0" * 64, title="t", axis="", edit="", proposer="anthropic"))
+        absences.follow_up(house.inbox, house.rules)
+    house.close()
 
 
 def test_with_nobody_to_stand_in_the_question_is_there_when_the_study_ends(tmp_path: Path) -> None:

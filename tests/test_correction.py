@@ -193,7 +193,9 @@ def test_a_person_who_wants_a_parked_line_tried_again_gets_one_more_repair_and_i
     assert study.rows[3].title.endswith("(repair of 2: DEVICE_ROWS 2)")
     assert study.rows[3].status is Status.OOM and study.rows[4].status is Status.KEEP
     assert len(events(project, "escalated")) == 1
-    assert [event.answers for event in events(project, "followed_up") if isinstance(event, FollowedUp)] == [None, None, 1, None]
+    followed = [event for event in events(project, "followed_up") if isinstance(event, FollowedUp)]
+    assert [event.answers for event in followed] == [None, None, 1, None]
+    assert followed[-1].detail.endswith("question 1 about it was answered `try_again`, so nobody is asked again")
     must_be_whole(project)
 
 
@@ -252,13 +254,22 @@ def test_a_source_without_truth_blocks_the_trial_and_asks_a_person(make_project:
     unknown = 'if value < 1.15:\n        harness.send(fault={"reason": "missing_ground_truth", "detail": "the source says UNKNOWN"})\n        return\n    '
     prepare.write_text(swap(prepare.read_text(), "if not math.isfinite(value):", f"{unknown}if not math.isfinite(value):"))
     git(project, "commit", "-qam", "a source that does not know")
-    night(project, tmp_path, [{"VALUE": 1.1}], trials=1)
+    night(project, tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.12}], trials=1)
     study = study_of(project)
     assert [(row.status, row.interruptions) for row in study.rows] == [(Status.KEEP, 0), (Status.BLOCKED, 0)]
     (asked,) = (event.question for event in events(project, "escalated") if isinstance(event, Escalated))
     assert (asked.kind, asked.blocks, asked.default) == ("missing_ground_truth", "study", "stop")
     (event,) = (one for one in events(project, "followed_up") if isinstance(one, FollowedUp))
     assert event.mechanism is Mechanism.ESCALATION and event.ticket is None
+    answer(project, "stop")
+    assert resume_study(project, trials=2).reason == "answered"
+    asked_about = study_of(project).inbox
+    assert [asked_about.times(asked.key.rpartition(":")[0], "stop", but=but) for but in (1, 2)] == [0, 1], (
+        "a restart asks nothing twice of one trial"
+    )
+    resume_study(project, trials=2)
+    assert [row.status for row in study_of(project).rows] == [Status.KEEP, Status.BLOCKED, Status.BLOCKED]
+    assert list(study_of(project).inbox.open) == [2], "what she did not mend after her stop is asked about again"
 
 
 @pytest.mark.slow

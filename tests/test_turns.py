@@ -136,3 +136,9 @@ def test_who_has_no_more_ideas_is_left_out_and_the_night_ends_when_nobody_is_lef
     stop = turns.stop(gone, law, {"anthropic": 1.0}, None, NOW, {"search"})
     assert stop is not None and (stop.reason, stop.exit_code) == ("auth", 3), "a stand-in without ideas does not hang the night"
     assert turns.stop(study(away()), law, {"anthropic": 1.0}, None, NOW, {"search"}) is None, "it is waited for, for it comes back"
+
+
+def test_the_end_of_a_night_names_the_model_that_comes_back_and_not_the_one_that_needs_a_person() -> None:
+    both = study(away(minutes=61), away("own", "auth", None))
+    stop = turns.stop(both, rules(meanwhile="wait"), {"anthropic": 0.5, "own": 0.5}, 3600.0, NOW)
+    assert stop is not None and stop.sentence.startswith("the model is away until 2026-12-01T00:01:01Z and")

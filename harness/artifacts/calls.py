@@ -25,6 +25,7 @@ class Calls(BaseModel):
     open: dict[int, Asked] = Field(default_factory=dict)
     away: dict[str, ModelAway] = Field(default_factory=dict)
     outages: dict[str, int] = Field(default_factory=dict)
+    recovered: dict[str, int] = Field(default_factory=dict)
     absences: int = 0
     stand_ins: int = 0
     proposals: dict[str, int] = Field(default_factory=dict)
@@ -73,6 +74,8 @@ class Calls(BaseModel):
         """A proposal came."""
         self.counted(proposer)
         self.back(proposer)
+        if proposer in self.outages:
+            self.recovered = {**self.recovered, proposer: self.recovered.get(proposer, 0) + 1}
         self.outages = {name: count for name, count in self.outages.items() if name != proposer}
 
     def counted(self, proposer: str) -> None:

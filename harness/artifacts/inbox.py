@@ -83,6 +83,11 @@ class Inbox(BaseModel):
         settled = self.settled.get(key)
         return settled.option if settled else None
 
+    def times(self, key: str, option: str, but: int = -1) -> int:
+        """How often `option` was taken for what was asked under `key` and a number, about another trial than `but`."""
+        asked = [one for one in self.closed if one.question.key.startswith(f"{key}:") and one.question.trial != but]
+        return sum(one.resolved.option == option for one in asked)
+
     def questions(self) -> list[tuple[Question, Resolved | None]]:
         """All of them by number, with what was said."""
         both = [*((one, None) for one in self.open.values()), *((one.question, one.resolved) for one in self.closed)]

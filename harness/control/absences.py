@@ -24,8 +24,8 @@ def follow_up(inbox: Inbox, rules: Rules) -> None:
     for name, away in study.calls.away.items():
         cause, key = causes.of(away.reason), f"away:{name}:{away.reason}"
         if away.until is None and cause is not None and cause.mechanism is Mechanism.ESCALATION:
-            past = sum(one.question.key.startswith(f"{key}:") and (one.resolved.option == ASK_AGAIN or one.resolved.by == "moot")
-                       for one in study.inbox.closed)  # fmt: skip
+            worked = study.calls.recovered.get(name, 0)  # the same lack after it worked again is a new one
+            past = worked + study.inbox.times(key, ASK_AGAIN)
             said = f"{name} cannot be asked ({away.reason}): {away.detail}"
             kind: Kind = "responsibility" if away.reason in MONEY else "wider_permission"
             inbox.ask(rules, kind, f"{key}:{past}", name, [away.detail], said, (AGAIN, LEAVE, STOP), LEAVE.id, "nothing")

@@ -175,21 +175,22 @@ class Repairing:
         chain, study = self._chain(row), self._study
         mended = {one.repairs for one in study.rows if study.repairs.outcomes.get(one.trial) is Outcome.ACCEPTED}
         for trial in reversed(study.repairs.fingerprints.get(packet.fingerprint, [])[-MOST_ALIKE:]):
-            other = study.row(trial)
-            if (
-                trial != row.trial
-                and trial not in mended
-                and (trial in chain or tickets.akin(*self._edit(row, rules), *self._edit(other, rules)))
-            ):
+            if trial in (row.trial, *mended):
+                continue
+            if trial in chain or tickets.akin(*self._edit(row, rules), *self._edit(study.row(trial), rules)):
                 return trial
         return None
 
     def _stuck(self, row: TrialRow, packet: ErrorPacket, earlier: int, rules: Rules) -> Act:
         """No progress: the line stops and a person is asked; the night goes on."""
-        tried = [f"trial {one}" for one in self._chain(row) if self._study.row(one).repairs is not None]
         said = f"trials {earlier} and {row.trial} failed in the same way ({packet.failed_check}) with almost the same change"
+        key = f"line:{packet.fingerprint}"
+        if past := self._study.inbox.settled.get(key):
+            why = f"question {past.question} about it was answered `{past.option}`, so nobody is asked again"
+            return Act(Mechanism.ESCALATION, f"no progress: {said}; {why}")
         self._inbox.ask(
-            rules, "repeated_failure", f"line:{packet.fingerprint}", candidate=row.commit or "", trial=row.trial, repairs=tried,
+            rules, "repeated_failure", key, candidate=row.commit or "", trial=row.trial,
+            repairs=[f"trial {one}" for one in self._chain(row) if self._study.row(one).repairs is not None],
             evidence=[packet.evidence, packets.evidence(self._study.row(earlier))], options=[LEAVE, AGAIN], default=LEAVE.id, blocks="line",
             impact=f"{said}; this line is parked, other proposals go on",
         )  # fmt: skip
@@ -199,8 +200,10 @@ class Repairing:
         truth = packet.error_type == causes.NO_TRUTH
         if truth and findings.untold(findings.of(row.readings) or ()):
             return Act(Mechanism.ESCALATION, "a person is asked about the check that has no ground truth; nothing is repaired without it")
+        key = f"{packet.error_type}:{packet.fingerprint}"
+        past = self._study.inbox.times(key, STOP.id, but=row.trial)  # who stopped to mend it is asked again when it was not mended
         self._inbox.ask(
-            rules, "missing_ground_truth" if truth else "policy_conflict", f"{packet.error_type}:{packet.fingerprint}", candidate=row.commit or "",
+            rules, "missing_ground_truth" if truth else "policy_conflict", f"{key}:{past}", candidate=row.commit or "",
             trial=row.trial, evidence=[packet.evidence], options=[STOP, GO_ON], default=STOP.id, blocks="study",
             impact=f"trial {row.trial}: {packet.actual}; no candidate can be judged before that is settled",
         )  # fmt: skip

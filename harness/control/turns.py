@@ -80,12 +80,13 @@ def stop(
     away = study.calls.away
     if not away or turn(study, rules, shared, dry) is not None:
         return None
-    returns = [moment(event.until) for name, event in away.items() if name in shared and event.until]
+    returns = [(moment(event.until), event) for name, event in away.items() if name in shared and event.until]
     last = list(away.values())[-1]
     if rules.proposer.meanwhile != "stop" and returns:
-        if seconds is None or (min(returns) - now).total_seconds() < seconds:
+        at, first = min(returns, key=lambda one: one[0])
+        if seconds is None or (at - now).total_seconds() < seconds:
             return None
-        late = f"the model is away until {last.until} and the night ends before: {last.detail}"
+        late = f"the model is away until {first.until} and the night ends before: {first.detail}"
         return Stop(reason="model_away", sentence=late, exit_code=budget.RULE)
     if last.reason in SPENT:
         return budget.planned(study, last.reason, last.detail)
