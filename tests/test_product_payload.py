@@ -302,7 +302,7 @@ def test_the_commands_of_its_page_work_as_they_stand(make: Make) -> None:
         said[" ".join(words)] = done.stdout
     assert "asked the supplier" in said["inbox --all --tag unknown"]
     assert said["log --tag banned"].count("banned: payload.py:5 changes PRICE, and [ban] axes of program.md has 'PRICE'") == 2
-    assert git(project, "status", "--short", "--", ".", ":(exclude)__pycache__") == "?? copy.md"  # what Python itself leaves is ignored in a clone
+    assert git(project, "status", "--short", "--", ".", ":(exclude)__pycache__") == "?? copy.md"
 
 
 def test_nothing_of_it_needs_torch_or_a_network() -> None:
