@@ -102,9 +102,9 @@ def constants() -> Iterator[tuple[str, str]]:
 
 def test_many_names_of_one_statement_are_read_once() -> None:
     names = ", ".join(f"a{n}" for n in range(2000))
-    module._undivided.cache_clear()
+    module._spelled.cache_clear()
     assert len(changed_symbols("", f"({names}) = range(2000)\n")) == 2000
-    assert module._undivided.cache_info().misses <= 2
+    assert module._spelled.cache_info().misses <= 2
 
 
 def mutants() -> Iterator[tuple[str, str]]:

@@ -203,38 +203,30 @@ def _source(lines: list[bytes], statement: ast.stmt) -> str:
     return b"\n".join(taken).decode()
 
 
-@lru_cache(maxsize=2048)
 def _symbols(name: str, code: str) -> Spelled:
-    """The tokens of one top-level statement; of a class those of each method apart. To be read only."""
-    if (tokens := _undivided(code)) is not None:
-        return {name: tokens}
-    tree = _normal(code)
-    owner = tree.body[0]
-    assert isinstance(owner, ast.ClassDef), "what is not divided is no class"
+    """The tokens of one top-level statement that binds `name`; of a class those of each method apart. To be read only."""
+    whole, *methods = _spelled(code).items()
+    return {name: whole[1], **{f"{name}.{method}": tokens for method, tokens in methods}}
+
+
+@lru_cache(maxsize=2048)
+def _spelled(code: str) -> Spelled:
+    """The tokens of one top-level statement under '', read once whatever number of names it binds; of a class those of each method apart, by its name."""
+    tree = fresh(code)
+    normalise(tree, alone=False)  # not alone: the names of the top level stay
+    owner = tree.body[0] if tree.body else None
+    if not isinstance(owner, ast.ClassDef):
+        return {"": _tokens(tree)}
     rest: list[ast.stmt] = []
-    spelled: Spelled = {name: ()}
+    spelled: Spelled = {"": ()}
     for one in owner.body:
         if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            symbol = f"{name}.{one.name}"
-            spelled[symbol] = (*spelled.get(symbol, ()), *_tokens(ast.Module([one], [])))
+            spelled[one.name] = (*spelled.get(one.name, ()), *_tokens(ast.Module([one], [])))
             one = ast.Pass()  # so that a statement's place before or after the methods counts, but not their number
         if not (rest and isinstance(one, ast.Pass) and isinstance(rest[-1], ast.Pass)):
             rest.append(one)
     owner.body = rest
-    return {**spelled, name: _tokens(tree)}
-
-
-def _normal(code: str) -> ast.Module:
-    tree = fresh(code)
-    normalise(tree, alone=False)  # not alone: the names of the top level stay
-    return tree
-
-
-@lru_cache(maxsize=2048)
-def _undivided(code: str) -> tuple[str, ...] | None:
-    """The tokens of a statement that is no class, once for all the names that it binds; `None` for a class."""
-    tree = _normal(code)
-    return None if tree.body and isinstance(tree.body[0], ast.ClassDef) else _tokens(tree)
+    return {**spelled, "": _tokens(tree)}
 
 
 def _tokens(tree: ast.Module) -> tuple[str, ...]:
