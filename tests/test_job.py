@@ -413,7 +413,7 @@ def test_a_job_leaves_no_word_in_the_times_or_the_mode_of_its_training_file(tmp_
 
 
 def test_what_may_be_a_secret_where_the_launcher_belongs_is_not_repeated() -> None:
-    for word in ("TOKEN=hf_s3cr3t", "https://me:s3cr3t@host/x"):
+    for word in ("TOKEN=hf_s3cr3t", "https://me:s3cr3t@host/x", "https://host/s3cr3t"):
         with pytest.raises(InfrastructureFault, match="may be a secret") as told:
             resolve_command(rules(run={"command": [word, "train.py"]}))
         assert "s3cr3t" not in str(told.value)

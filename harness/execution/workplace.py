@@ -13,6 +13,7 @@ from harness.conditions import DeviceState
 from harness.errors import InfrastructureFault
 from harness.execution.process import ProcessTree, clean_environment
 from harness.execution.sandbox.box import SCRATCH, Sandbox
+from harness.rule_lines import ADDRESS
 from harness.rules import Rules
 
 OVERRUN_SHARE = 0.01
@@ -61,9 +62,8 @@ def resolve_command(rules: Rules) -> list[str]:
     """The run command with `{python}` filled in; a launcher that is not there is an `InfrastructureFault`, not a crash."""
     command = [part.replace("{python}", sys.executable) for part in rules.run.command]
     if shutil.which(command[0]) is None:
-        shown = (
-            repr(command[0]) if command[0].isprintable() and not set("=@") & {*command[0]} else "(it is no program, and may be a secret)"
-        )
+        plain = command[0].isprintable() and "=" not in command[0] and not ADDRESS.search(command[0])
+        shown = repr(command[0]) if plain else "(it is no program, and may be a secret)"
         raise InfrastructureFault(f"the run command's launcher {shown} is not found; correct [run] command in program.md")
     return command
 
