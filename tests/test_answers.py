@@ -26,7 +26,7 @@ from harness.control.inbox import Inbox
 from harness.control.recorder import Recorder
 from harness.control.recovery import unseen_seconds
 from harness.errors import UserFault
-from harness.execution.clock import utc
+from harness.moments import utc
 from harness.rules import Rules, parse
 from harness.trial import Stop
 from tests import study_factory as make

@@ -12,7 +12,7 @@ import pytest
 from harness.artifacts.call_events import Answered, Asked, ModelAway, ModelBack
 from harness.artifacts.events import BarMoved, Event, Interrupted, Launched, Resumed, RulesChanged, Scored, Trained, Warned
 from harness.artifacts.study import Study
-from harness.execution.clock import utc
+from harness.moments import utc
 from harness.trial import Bar, JobEnd, JobOutcome
 from harness.views.console import Console
 from tests import study_factory as make

@@ -12,7 +12,7 @@ from harness.artifacts.call_events import Answered, Asked, ModelAway
 from harness.artifacts.events import Event
 from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
-from harness.execution.clock import utc
+from harness.moments import utc
 from harness.views import models, report, status
 from tests import study_factory as make
 

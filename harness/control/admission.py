@@ -9,6 +9,7 @@ from harness.control import findings
 from harness.errors import ProposalRefused
 from harness.evaluation import again, approval, guard, replication, tickets
 from harness.evaluation.again import Sibling
+from harness.execution.workplace import in_scope
 from harness.followups import Ticket
 from harness.graph import duplicates
 from harness.graph.ratchet import Ratchet
@@ -117,4 +118,4 @@ class Admission:
         return list(self._siblings.values())
 
     def _texts(self, commit: str, rules: Rules) -> Mapping[str, str]:
-        return {name: self._ratchet.text_at(commit, name) for name in rules.scope.editable}
+        return in_scope(self._ratchet.text_at, commit, rules)

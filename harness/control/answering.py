@@ -9,7 +9,7 @@ from harness.artifacts.study import Study
 from harness.artifacts.trial_dir import StudyDir
 from harness.control import notices
 from harness.errors import UserFault
-from harness.execution.clock import utc
+from harness.moments import utc
 from harness.questions import Answer, Question
 
 

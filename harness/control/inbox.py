@@ -22,7 +22,8 @@ from harness.control.post import Post
 from harness.control.recorder import Recorder
 from harness.control.telling import News
 from harness.errors import StorageFault
-from harness.execution.clock import Clock, utc
+from harness.execution.clock import Clock
+from harness.moments import utc
 from harness.questions import Answer, Kind, Option, Question
 from harness.rules import Rules
 from harness.trial import Stop

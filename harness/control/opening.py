@@ -40,13 +40,13 @@ from harness.errors import BranchMoved, InfrastructureFault, RatchetError, Study
 from harness.evaluation.evaluator import Evaluator
 from harness.execution import device as devices
 from harness.execution import hygiene
-from harness.execution.clock import utc
 from harness.execution.device import Device, Lock
 from harness.execution.process import adopt_orphans
 from harness.execution.sandbox.box import Sandbox
 from harness.execution.workplace import needed_files, resolve_command
 from harness.graph import plumbing
 from harness.graph.ratchet import Ratchet
+from harness.moments import utc
 from harness.proposers import registry
 from harness.rules import contents, read
 from harness.trial import Stop

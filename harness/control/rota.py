@@ -21,9 +21,9 @@ class Rota:
 
     def turn(self, rules: Rules) -> Turn | None:
         """Whose turn it is; `None`: nobody's now."""
-        study = self._study()
-        shared = stall.shifted(turns.shares(study, rules), rules.model.names, study.ladder.rung, {*study.calls.away, *self._dry()})
-        return turns.turn(study, rules, shared, self._dry())
+        study, dry = self._study(), self._dry()
+        shared = stall.shifted(turns.shares(study, rules), rules.model.names, study.ladder.rung, {*study.calls.away, *dry})
+        return turns.turn(study, rules, shared, dry)
 
     def stop(self, rules: Rules, seconds: float | None) -> Stop | None:
         """Whether nobody is left to propose; `seconds` are what is left of the night."""

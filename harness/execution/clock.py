@@ -6,8 +6,6 @@ import time
 from datetime import datetime
 from typing import Protocol
 
-from harness.moments import utc as utc
-
 SUSPEND_SECONDS = 5.0
 
 
