@@ -165,20 +165,38 @@ def as_dict(seen: Outlook) -> dict[str, Any]:
     """Everything, JSON-able; a key's value is nowhere in it."""
     paid, night = seen.paid, seen.forecast
     return {
-        "can_start": not seen.refusals, "program": str(seen.program), "digest": seen.rules.digest, "now": seen.now.isoformat(),
-        "rules": sentences(seen.rules, seen.allowed, list(seen.shares)), "limits": seen.allowed.model_dump(mode="json"),
-        "device": seen.device, "data": seen.data.model_dump(mode="json") if seen.data else None, "missing": dict(seen.missing),
-        "proposer": seen.proposer, "shares": dict(seen.shares),
+        "can_start": not seen.refusals,
+        "program": str(seen.program),
+        "digest": seen.rules.digest,
+        "now": seen.now.isoformat(),
+        "rules": sentences(seen.rules, seen.allowed, list(seen.shares)),
+        "limits": seen.allowed.model_dump(mode="json"),
+        "device": seen.device,
+        "data": seen.data.model_dump(mode="json") if seen.data else None,
+        "missing": dict(seen.missing),
+        "proposer": seen.proposer,
+        "shares": dict(seen.shares),
         "models": {
-            "agent": list(paid.agent), "agent_at": paid.agent_at, "keys": dict(paid.keys), "server": None if paid.server is None else list(paid.server),
+            "agent": list(paid.agent),
+            "agent_at": paid.agent_at,
+            "keys": dict(paid.keys),
             "prices": {name: price.model_dump() if price else None for name, price in paid.prices},
             "prices_as_of": paid.as_of.isoformat() if paid.as_of else None,
+            "server": None if paid.server is None else list(paid.server),
         },
-        "forecast": {**night.model_dump(mode="json"), "seconds_a_trial": seen.pace.seconds.model_dump(), "baseline_readings": seen.readings},
-        "questions": channels_sentence(seen.rules.escalation), "assumptions": _assumptions(seen),
-        "asides": [one.model_dump() for one in seen.asides], "tariffs": [tariff.model_dump() for tariff in seen.tariffs],
-        "refusals": list(seen.refusals), "findings": list(seen.findings), "warnings": [{"line": one.line, "said": one.said} for one in seen.doubts],
-    }  # fmt: skip
+        "forecast": {
+            **night.model_dump(mode="json"),
+            "seconds_a_trial": seen.pace.seconds.model_dump(),
+            "baseline_readings": seen.readings,
+        },
+        "questions": channels_sentence(seen.rules.escalation),
+        "assumptions": _assumptions(seen),
+        "asides": [one.model_dump() for one in seen.asides],
+        "tariffs": [tariff.model_dump() for tariff in seen.tariffs],
+        "refusals": list(seen.refusals),
+        "findings": list(seen.findings),
+        "warnings": [{"line": one.line, "said": one.said} for one in seen.doubts],
+    }
 
 
 def _assumptions(seen: Outlook) -> Sequence[str]:

@@ -76,10 +76,18 @@ def row_facts(row: TrialRow) -> dict[str, Any]:
     """One trial, JSON-able."""
     verdict, memory = row.verdict, peak_memory_mb(row)
     return {
-        "trial": row.trial, "commit": row.commit, "status": row.status.value if row.status else None, "reason": verdict.reason if verdict else None,
-        "value": believed_value(row), **{name: getattr(verdict, name, None) for name in ("gain", "standard_error", "p_better")},
-        "memory_gb": round(memory / 1024, 3) if memory else None, "title": flatten(row.title), "folder": row.folder,
-    }  # fmt: skip
+        "trial": row.trial,
+        "commit": row.commit,
+        "status": row.status.value if row.status else None,
+        "reason": verdict.reason if verdict else None,
+        "value": believed_value(row),
+        "gain": verdict.gain if verdict else None,
+        "standard_error": verdict.standard_error if verdict else None,
+        "p_better": verdict.p_better if verdict else None,
+        "memory_gb": round(memory / 1024, 3) if memory else None,
+        "title": flatten(row.title),
+        "folder": row.folder,
+    }
 
 
 def state(study: Study, alive: bool | None) -> str:
@@ -95,23 +103,41 @@ def as_dict(study: Study, alive: bool | None = None) -> dict[str, Any]:
     """Everything a program may want to know at a glance; missing is `None`."""
     started, current = study.started, study.current
     return {
-        "tag": started.tag if started else None, "state": state(study, alive), "stop": study.stop.model_dump() if study.stop else None,
-        **{name: getattr(started, name, None) for name in ("metric", "direction", "branch", "proposer")},
+        "tag": started.tag if started else None,
+        "state": state(study, alive),
+        "stop": study.stop.model_dump() if study.stop else None,
+        "metric": started.metric if started else None,
+        "direction": started.direction if started else None,
+        "branch": started.branch if started else None,
+        "proposer": started.proposer if started else None,
         "device": started.environment.device if started else None,
         "sandbox": {"level": started.sandbox or None, "open": list(started.sandbox_open)} if started else None,
-        "trials": study.trials, "counts": dict(study.counts), "keeps": keeps(study), "judged": judged(study), "refused": study.refused,
+        "trials": study.trials,
+        "counts": dict(study.counts),
+        "keeps": keeps(study),
+        "judged": judged(study),
+        "refused": study.refused,
         "baseline": row_facts(study.baseline) if study.baseline else None,
         "incumbent": row_facts(study.incumbent) if study.incumbent else None,
-        "bar": study.bar.model_dump() if study.bar else None, "gain": gain(study), "sigma": study.noise.sigma if study.noise else None,
-        "limits": dict(study.limits), "budget_left": budget_left(study), "at_this_pace": pace_text.facts(study), "models": models.facts(study),
-        "repairs": repairs.facts(study), "stall": stalls.facts(study), "elapsed_seconds": study.elapsed, "train_seconds": study.train_seconds,
+        "bar": study.bar.model_dump() if study.bar else None,
+        "gain": gain(study),
+        "sigma": study.noise.sigma if study.noise else None,
+        "limits": dict(study.limits),
+        "budget_left": budget_left(study),
+        "at_this_pace": pace_text.facts(study),
+        "models": models.facts(study),
+        "repairs": repairs.facts(study),
+        "stall": stalls.facts(study),
+        "elapsed_seconds": study.elapsed,
+        "train_seconds": study.train_seconds,
         "current": {**row_facts(current), "readings": len(current.readings)} if current else None,
         "last": [row_facts(row) for row in study.rows[-LAST:]],
         "questions": inbox.open_facts(study),
         "edits": [edit.model_dump() for edit in study.edits],
         "warnings": [flatten(warning, 500) for warning in study.warnings],
-        "started_at": study.started_at or None, "last_at": study.last_at or None,
-    }  # fmt: skip
+        "started_at": study.started_at or None,
+        "last_at": study.last_at or None,
+    }
 
 
 def as_text(study: Study, alive: bool | None = None) -> str:
