@@ -9,8 +9,7 @@ import pytest
 from harness import program_file
 from harness.artifacts.events import Entry, Proposed, Refused
 from harness.artifacts.study import Study
-from harness.control import absences
-from harness.control.recorder import BEAT
+from harness.control import absences, recorder
 from harness.control.turns import absence
 from harness.evaluation import causes
 from harness.followups import Mechanism
@@ -125,17 +124,21 @@ def test_a_key_in_a_proposal_is_told_to_a_person_once(tmp_path: Path) -> None:
     house.close()
 
 
-def test_a_page_or_a_hint_that_cannot_be_written_ends_no_night_and_a_folder_costs_no_descriptor(tmp_path: Path) -> None:
+def test_a_hint_that_cannot_be_written_ends_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "BEAT_SECONDS", 0.0)
     house = House(tmp_path)
-    (house.folder.path / BEAT).mkdir()
-    house.recorder._beat = -1e9
-    house.recorder.idle()
+    (house.folder.path / recorder.BEAT).mkdir()
+    before = house.recorder.idle()
+    assert house.recorder.idle() > before
+    house.close()
+
+
+def test_a_folder_in_the_place_of_a_file_costs_no_descriptor(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
         with pytest.raises(IsADirectoryError):
             program_file.bounded(tmp_path, 10)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
-    house.close()
 
 
 def test_every_cause_that_the_table_gives_to_a_person_is_one_that_is_asked_about_or_ends_the_study() -> None:
