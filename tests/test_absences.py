@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness import program_file
+from harness.artifacts.answers import InboxFiles
 from harness.artifacts.events import Entry, Proposed, Refused
 from harness.artifacts.study import Study
 from harness.control import absences, recorder
+from harness.control.recovery import unseen_seconds
 from harness.control.turns import absence
+from harness.errors import StorageFault
 from harness.evaluation import causes
 from harness.followups import Mechanism
 from harness.proposers import asking as calling
@@ -127,10 +130,24 @@ def test_a_key_in_a_proposal_is_told_to_a_person_once(tmp_path: Path) -> None:
 def test_a_hint_that_cannot_be_written_ends_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "BEAT_SECONDS", 0.0)
     house = House(tmp_path)
-    (house.folder.path / recorder.BEAT).mkdir()
-    before = house.recorder.idle()
-    assert house.recorder.idle() > before
+    hint = house.folder.path / recorder.BEAT
+    hint.mkdir()
+    house.recorder.idle()
+    hint.rmdir()
+    said = house.recorder.idle()
+    assert float(hint.read_text()) == pytest.approx(said, abs=0.1)
+    for damaged in ("inf", "nan", "soon", ""):
+        hint.write_text(damaged)
+        assert unseen_seconds(house.folder, house.recorder.study, house.rules) == 0.0
+    hint.write_text(f"{house.recorder.study.elapsed + 40}")
+    assert unseen_seconds(house.folder, house.recorder.study, house.rules) == pytest.approx(40)
     house.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="no file of this system refuses to be read")
+def test_a_page_that_cannot_be_read_is_a_fault_of_storage_which_the_study_survives(tmp_path: Path) -> None:
+    with pytest.raises(StorageFault):
+        InboxFiles(tmp_path).view(Path("/proc/self/mem"), "a page")
 
 
 def test_a_folder_in_the_place_of_a_file_costs_no_descriptor(tmp_path: Path) -> None:
