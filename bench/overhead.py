@@ -94,10 +94,16 @@ def measured_children(process: object) -> tuple[list[float], list[float]]:
 
 
 def git_peak_mb(folder: Path) -> float:
-    """Peak memory of one git command, as the system counts it."""
-    code = "import resource, subprocess; subprocess.run(['git', 'log', '-1'], capture_output=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=folder, capture_output=True, text=True, check=True)
-    return int(done.stdout) / 1024
+    """Peak memory of one git command. A shell starts it and is gone: a process begins with the peak of who started it, and this one is larger than git."""
+    from harness.execution.process import adopt_orphans
+
+    adopt_orphans()
+    code = "(sleep 0.1; exec git log -1 >/dev/null) & exec echo $!"
+    pid = subprocess.run(["sh", "-c", code], cwd=folder, capture_output=True, text=True, check=True).stdout
+    _, status, used = os.wait4(int(pid), 0)
+    if status != 0:
+        raise SystemExit(f"git log failed in {folder} (status {status}); is git there?")
+    return used.ru_maxrss / 1024
 
 
 def bare_trainer_ms(folder: Path, runs: int) -> float:

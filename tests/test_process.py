@@ -16,7 +16,7 @@ import pytest
 
 from harness.execution import process
 from harness.execution.process import LAUNCHER, ProcessTree, adopt_orphans, boot_id, clean_environment, end_orphan, started_at
-from harness.execution.usage import descendants
+from harness.execution.usage import descendants, is_over
 
 CAP = 64 * 1024
 LATEST = 20.0
@@ -62,7 +62,7 @@ def finish(tree: ProcessTree) -> int:
 
 def living(marker: str) -> list[int]:
     """All processes that carry the marker."""
-    return [pid for pid in psutil.pids() if process._carries(pid, marker) and not process._is_zombie(pid)]
+    return [pid for pid in psutil.pids() if process._carries(pid, marker) and not is_over(pid)]
 
 
 def words(path: Path) -> list[int]:

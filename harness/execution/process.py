@@ -20,7 +20,7 @@ import psutil
 from harness.errors import InfrastructureFault
 from harness.execution.sandbox import cgroup
 from harness.execution.sandbox.box import OPEN, Sandbox, door
-from harness.execution.usage import Usage, descendants, outlived
+from harness.execution.usage import Usage, descendants, is_over, outlived
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 PR_SET_CHILD_SUBREAPER = 36
@@ -228,7 +228,7 @@ def end_orphan(pid: int, started: float, boot: str, marker: str) -> bool:
     for victim in set(victims):
         kill_and_reap(victim)
     deadline = time.monotonic() + SWEEP_SECONDS
-    while any(psutil.pid_exists(v) and not _is_zombie(v) for v in victims) and time.monotonic() < deadline:
+    while any(psutil.pid_exists(v) and not is_over(v) for v in victims) and time.monotonic() < deadline:
         time.sleep(0.02)
     return bool(victims)
 
@@ -238,10 +238,3 @@ def _carries(pid: int, marker: str) -> bool:
         return bool(marker) and marker.encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return True
