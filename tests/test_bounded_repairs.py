@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ from harness.artifacts.events import Entry, Refused
 from harness.artifacts.oversight_events import Escalated, FollowedUp, Verified
 from harness.artifacts.study import Study
 from harness.followups import Outcome
-from harness.proposers import asking
 from harness.trial import Status
 from harness.views import report, status
 from tests import own_proposers
@@ -25,14 +24,8 @@ from tests.test_product_payload import Killed, Make, make, script
 
 assert make, "a fixture"
 FUNCTION = ("payload.py", 'PRICE = "199000"', 'def told(value):\n    return value * 1\n\n\nPRICE = told("199000")')
+pytestmark = pytest.mark.usefixtures("no_account")
 OWN = Path(own_proposers.__file__).resolve()
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
-    yield
 
 
 def tickets_of(project: Path) -> list[FollowedUp]:

@@ -308,12 +308,9 @@ def judged(night: Night) -> list[Entry]:
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _at_once(no_account: None, monkeypatch: pytest.MonkeyPatch) -> None:
     import anthropic  # noqa: F401  # once, so that no leg needs its seconds
 
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.0)
 
 
