@@ -13,6 +13,7 @@ import pytest
 
 from harness.artifacts import journal
 from harness.control import recorder, telling
+from harness.execution import messenger
 from harness.trial import Stop
 from tests.asking import asking, ended, events, files_below, forked, receiver, until, warnings
 from tests.nights import LEAN, crash_at
@@ -147,6 +148,7 @@ def test_a_receiver_that_fails_costs_one_warning_and_no_time_of_the_night(
     make_project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     asking(monkeypatch, *((rows, f"k{rows}", "line", "skip") for rows in (2, 3, 4)))
+    monkeypatch.setattr(messenger, "SECONDS", 3.0)
     with receiver(how if how in (500, "hang", "drip") else 200) as phone:  # type: ignore[arg-type]
         address = {"down": "json://s3cret@127.0.0.1:1/", "no_address": "s3cret://", "not_set": ""}.get(how, phone.address)
         monkeypatch.setenv("RATCHET_TEST_PHONE", address)

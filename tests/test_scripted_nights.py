@@ -309,8 +309,9 @@ def judged(night: Night) -> list[Entry]:
 
 @pytest.fixture(autouse=True)
 def _at_once(no_account: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    import anthropic  # noqa: F401  # once, so that no leg needs its seconds
+    import anthropic
 
+    anthropic.Anthropic(api_key="none").close()  # what it imports at its first client, once, so that no leg needs its seconds
     monkeypatch.setattr(asking, "FIRST_PAUSE", 0.0)
 
 
