@@ -59,7 +59,7 @@ def box(tmp_path: Path) -> Sandbox:
     adopt_orphans()
     found = levels.find(cages.wanted(cages.project(tmp_path / "project")))
     if found.level == "none":
-        pytest.skip("no sandbox on this machine")
+        pytest.skip(f"no sandbox on this machine: {'; '.join(found.refused)}")
     return found.sandbox
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import shutil
 import subprocess
@@ -262,11 +263,34 @@ def test_the_module_is_the_command(studies: Path) -> None:
 # A disk that is full.
 
 
-def limited(project: Path, kilobytes: int, edits: Path) -> subprocess.CompletedProcess[str]:
+def limited(project: Path, kilobytes: int, edits: Path, package: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """A run that cannot make any file larger than that."""
     command = f'ulimit -f {kilobytes}; exec "{sys.executable}" -m harness run --tag t --proposer scripted --edits "{edits}"'
-    environment = {**os.environ, **NO_PICTURES, "PYTHONDONTWRITEBYTECODE": "1"}
+    pictures = NO_PICTURES["PYTHONPATH"].split(":")[0]
+    environment = {**writing_bytecode(), "PYTHONPATH": f"{pictures}:{package}"}
     return subprocess.run(["bash", "-c", command], cwd=project, env=environment, capture_output=True, text=True, check=False)
+
+
+def writing_bytecode() -> dict[str, str]:
+    """The environment of a machine where Python keeps compiled modules."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def package_in(folder: Path) -> Path:
+    """A harness that was never started."""
+    shutil.copytree(ROOT / "harness", folder / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def damaged(folder: Path) -> list[str]:
+    """Compiled modules below it that Python could not load."""
+    found = []
+    for path in folder.rglob("*.pyc"):
+        try:
+            marshal.loads(path.read_bytes()[16:])
+        except (EOFError, ValueError, TypeError):
+            found.append(path.name)
+    return found
 
 
 def test_a_disk_that_is_full_at_the_start_leaves_nothing(make_project: Callable[..., Path], tmp_path: Path) -> None:
@@ -291,6 +315,34 @@ def test_a_disk_that_fills_up_at_night_ends_it_and_the_study_goes_on_later(make_
     assert resume_study(project, seen=keeping_the_table(project)).exit_code == 0
     assert [row["status"] for row in table(project)] == ["keep", "keep", "discard"]
     must_be_whole(project)
+
+
+def test_the_first_start_on_a_full_disk_leaves_no_half_of_a_module(make_project: Callable[..., Path], tmp_path: Path) -> None:
+    package = package_in(tmp_path / "installed")
+    done = limited(make_project(rules=f"{LEAN}\n[stop]\ntrials = 2"), 8, edits_file(tmp_path, [{"VALUE": 1.1}, {"VALUE": 1.3}]), package)
+    assert (done.returncode, "Traceback" in done.stderr) == (74, False), done.stderr
+    assert damaged(package) == []
+
+
+def test_a_harness_on_a_full_file_system_starts_and_starts_again_with_room(tmp_path: Path) -> None:
+    """With 200 KiB some modules fit and the next one does not."""
+    place = tmp_path / "installed"
+    place.mkdir()
+    size = sum(path.stat().st_size // 4096 * 4096 + 4096 for path in (ROOT / "harness").rglob("*") if path.suffix != ".pyc")
+    options = f"size={(size >> 10) + 200}k"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        package_in(place)
+        command, environment = [sys.executable, "-m", "harness", "run", "--help"], {**writing_bytecode(), "PYTHONPATH": str(place)}
+        full = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert (full.returncode, damaged(place)) == (0, []), full.stderr
+        subprocess.run(["mount", "-o", "remount,size=128m", str(place)], check=True)
+        again = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert (again.returncode, again.stdout) == (0, full.stdout)
+        assert list(place.rglob("*.pyc")), "with room Python keeps what it compiled"
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @pytest.mark.slow

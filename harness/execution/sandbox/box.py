@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.artifacts.trial_dir import remove
-from harness.execution.sandbox import cgroup, filters
+from harness.execution.sandbox import cgroup, filters, inside
 from harness.execution.sandbox.view import View
 
 Level = Literal["full", "container", "none"]
@@ -84,11 +84,11 @@ class Sandbox:
         if self.means is None or self.view is None:
             return b""
         place, scratch = str(self.place(folder)), str(self.place(folder) / SCRATCH)
-        limits = {"file_bytes": self.scratch_mb * MIB}
+        limits = {inside.FILE_BYTES: self.scratch_mb * MIB}
         if self.means.namespaces or self.means.uid is not None:
-            limits["processes"] = self.pids
+            limits[inside.PROCESSES] = self.pids
         elif os.getuid():  # the kernel counts all that this user runs, and never counts root
-            limits["processes"] = self.pids + _tasks(os.getuid())
+            limits[inside.PROCESSES] = self.pids + _tasks(os.getuid())
         plan: dict[str, Any] = {
             "namespaces": self.means.namespaces, "user_namespace": self.means.user_namespace, "uid": self.means.uid, "folder": place,
             "scratch_bytes": self.scratch_mb * MIB, "keep": list(keep), "limits": limits, "filter": self.program, "write_proc": self.gpu,

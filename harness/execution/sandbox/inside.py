@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module `typing` costs more than everything else here
     from typing import Any
 
-LIMITS = {"file_bytes": resource.RLIMIT_FSIZE, "processes": resource.RLIMIT_NPROC}
+FILE_BYTES, PROCESSES = resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC
 SIGKILL = 9
 
 
@@ -29,8 +29,8 @@ def enter(plan: "dict[str, Any]") -> None:
 
 def _confine(plan: "dict[str, Any]") -> None:
     """In this order: what needs power first, then the power is given away, then the ways to get it back are closed."""
-    for name, value in plan["limits"].items():
-        _limit(LIMITS[name], value)
+    for what, value in plan["limits"].items():
+        _limit(what, value)
     if plan["uid"] is not None:
         os.setgroups([])
         os.setresgid(plan["uid"], plan["uid"], plan["uid"])
